@@ -1,9 +1,8 @@
 """XLA_FLAGS and XYLA_FLAGS: XLA's flag names as one typed, frozen record.
 
-A flag is a field of `Flags`; its type decides how its text is read, its `help` is what
-`docs/flags.md` says.
-XYLA_FLAGS is read after XLA_FLAGS and wins. As in XLA, a value that does not start with `-` names a file that
-holds the flags. Source: XLA's debug_options_flags.cc (names, defaults, value syntax).
+A flag is a field of `Flags`; its type decides how its text is read, its `help` is what `docs/flags.md` says.
+XYLA_FLAGS is read after XLA_FLAGS and wins. As in XLA, a value that does not start with `-` names a file
+that holds the flags. Source: XLA's debug_options_flags.cc (names, defaults, value syntax).
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ class Flags:
     xyla_verify_each: bool = _flag(False, "Run the verifier after every pass (checked mode).")
 
 
-# Flags that people set for other back ends or for XLA's own internals. They change nothing here, which is said
-# once instead of refusing a whole environment: `Parsed.ignored` lists those that were given.
+# Flags that people set for other back ends or for XLA's own internals. They change nothing here, which is
+# said once instead of refusing a whole environment: `Parsed.ignored` lists those that were given.
 WITHOUT_EFFECT: dict[str, str] = {
     "xla_cpu_multi_thread_eigen": "xyla has no Eigen thread pool",
     "xla_cpu_use_thunk_runtime": "xyla's runtime is always thunks or one host function",
@@ -159,7 +158,8 @@ def _show(value: object) -> str:
 
 @lru_cache(maxsize=16)
 def _parse_variables(texts: tuple[str, ...]) -> Parsed:
-    flags, ignored = Flags(), ()
+    flags = Flags()
+    ignored: tuple[str, ...] = ()
     for variable, text in zip(VARIABLES, texts, strict=True):
         stripped = text.strip()
         if not stripped:
