@@ -34,27 +34,19 @@ class Flags:
     xla_dump_hlo_as_text: bool = _flag(True, "Dump modules as HLO text.")
     xla_dump_hlo_as_proto: bool = _flag(False, "Dump modules as binary HloProto.")
     xla_dump_hlo_module_re: str = _flag(".*", "Dump only modules whose name matches this regular expression.")
-    xla_dump_hlo_pass_re: str = _flag(
-        "", "Dump around the passes whose name matches this regular expression."
-    )
+    xla_dump_hlo_pass_re: str = _flag("", "Dump around the passes whose name matches this regular expression.")
     xla_dump_hlo_pipeline_re: str = _flag(".*", "Restricts xla_dump_hlo_pass_re to matching pipelines.")
-    xla_dump_large_constants: bool = _flag(
-        False, "Print constants in full in dumps instead of eliding large ones."
-    )
+    xla_dump_large_constants: bool = _flag(False, "Print constants in full in dumps instead of eliding large ones.")
     xla_dump_max_hlo_modules: int = _flag(-1, "Dump at most this many modules; -1 is no limit.")
     xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Comma-separated names of passes to leave out.")
-    xla_enable_hlo_passes_only: tuple[str, ...] = _flag(
-        (), "Comma-separated names of the only passes to run."
-    )
+    xla_enable_hlo_passes_only: tuple[str, ...] = _flag((), "Comma-separated names of the only passes to run.")
     xla_disable_all_hlo_passes: bool = _flag(False, "Run no pass that is not needed for correctness.")
     xla_backend_optimization_level: int = _flag(3, "LLVM's optimisation level for kernels, 1 to 3.")
     xla_force_host_platform_device_count: int = _flag(1, "How many host devices to present.")
     xla_cpu_enable_fast_math: bool = _flag(False, "Allow rewrites and code that assume no NaN or infinity.")
     xla_allow_excess_precision: bool = _flag(True, "Let a pair of conversions down and up again be removed.")
     xla_hlo_profile: bool = _flag(False, "Time each step while running.")
-    xyla_cache_dir: str = _flag(
-        "", "Folder of the on-disk kernel cache; empty is $XYLA_CACHE_DIR or the user's cache."
-    )
+    xyla_cache_dir: str = _flag("", "Folder of the on-disk kernel cache; empty is $XYLA_CACHE_DIR or the user's cache.")
     xyla_disable_cache: bool = _flag(False, "Neither read nor write the on-disk kernel cache.")
     xyla_verify_each: bool = _flag(False, "Run the verifier after every pass (checked mode).")
 

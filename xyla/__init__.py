@@ -1,0 +1,35 @@
+"""xyla: XLA, re-created in Python.
+
+`load` reads a program, `run` compiles and executes it, `compile` returns an `Executable`, `interp.run` evaluates it
+with the reference evaluator. Everything loads on first use, so `import xyla` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xyla import interp
+    from xyla.clients.api import Executable, compile, load, run
+    from xyla.support.status import Status, XylaError
+
+__version__ = "0.1.0"
+__all__ = ["Executable", "Status", "XylaError", "__version__", "compile", "interp", "load", "run"]
+
+_HOME = {
+    "Executable": "xyla.clients.api",
+    "compile": "xyla.clients.api",
+    "load": "xyla.clients.api",
+    "run": "xyla.clients.api",
+    "Status": "xyla.support.status",
+    "XylaError": "xyla.support.status",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "interp":
+        return importlib.import_module("xyla.interp")
+    if name not in _HOME:
+        raise AttributeError(f"module 'xyla' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)

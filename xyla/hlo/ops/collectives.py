@@ -1,0 +1,98 @@
+"""Collectives and point-to-point communication.
+
+Spec: XLA operation semantics, one section an op.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xyla.hlo.attr_types import ReplicaGroups
+from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
+
+_SEM = "operation_semantics#"
+_COLL = Trait.COLLECTIVE
+_START = _COLL | Trait.ASYNC_START
+_DONE = Trait.ASYNC_DONE
+
+
+@dataclass(frozen=True, slots=True)
+class AllReduceAttrs(Attrs):
+    """channel_id 0: cross-replica. constrain_layout kept."""
+
+    channel_id: int = attr(AttrKind.INT, 0)
+    replica_groups: ReplicaGroups = attr(AttrKind.REPLICA_GROUPS, ReplicaGroups(), always=True)
+    constrain_layout: bool = attr(AttrKind.BOOL, False)
+    use_global_device_ids: bool = attr(AttrKind.BOOL, False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllGatherAttrs(Attrs):
+    """dimensions={d}: the gathered one (all-gather, reduce-scatter)."""
+
+    channel_id: int = attr(AttrKind.INT, 0)
+    replica_groups: ReplicaGroups = attr(AttrKind.REPLICA_GROUPS, ReplicaGroups(), always=True)
+    constrain_layout: bool = attr(AttrKind.BOOL, False)
+    dimension: int = attr(AttrKind.INT_IN_BRACES, key="dimensions")
+    use_global_device_ids: bool = attr(AttrKind.BOOL, False)
+
+
+@dataclass(frozen=True, slots=True)
+class AllToAllAttrs(Attrs):
+    """dimensions={d}: array form; None: tuple form."""
+
+    channel_id: int = attr(AttrKind.INT, 0)
+    replica_groups: ReplicaGroups = attr(AttrKind.REPLICA_GROUPS, ReplicaGroups(), always=True)
+    constrain_layout: bool = attr(AttrKind.BOOL, False)
+    dimension: int | None = attr(AttrKind.INT_IN_BRACES, None, key="dimensions")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsAttrs(Attrs):
+    """ragged-all-to-all, collective-broadcast."""
+
+    channel_id: int = attr(AttrKind.INT, 0)
+    replica_groups: ReplicaGroups = attr(AttrKind.REPLICA_GROUPS, ReplicaGroups(), always=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CollectivePermuteAttrs(Attrs):
+    """source_target_pairs; slice_sizes for the in-place form."""
+
+    channel_id: int = attr(AttrKind.INT, 0)
+    source_target_pairs: tuple[tuple[int, int], ...] = attr(AttrKind.PAIRS, (), always=True)
+    slice_sizes: tuple[tuple[int, ...], ...] = attr(AttrKind.PAIRS, ())
+
+
+@dataclass(frozen=True, slots=True)
+class SendRecvAttrs(Attrs):
+    """channel and whether the peer is the host."""
+
+    channel_id: int = attr(AttrKind.INT, 0)
+    is_host_transfer: bool = attr(AttrKind.BOOL, False)
+
+
+_APPLY = ("to_apply",)
+ALL_REDUCE = define(OpDef("all-reduce", None, AllReduceAttrs, None, _SEM + "allreduce", _COLL, _APPLY))
+ALL_REDUCE_START = define(OpDef("all-reduce-start", None, AllReduceAttrs, None, _SEM + "allreduce", _START, _APPLY))
+ALL_REDUCE_DONE = define(OpDef("all-reduce-done", 1, NoAttrs, None, _SEM + "allreduce", _DONE))
+ALL_GATHER = define(OpDef("all-gather", None, AllGatherAttrs, None, _SEM + "allgather", _COLL))
+ALL_GATHER_START = define(OpDef("all-gather-start", None, AllGatherAttrs, None, _SEM + "allgather", _START))
+ALL_GATHER_DONE = define(OpDef("all-gather-done", 1, NoAttrs, None, _SEM + "allgather", _DONE))
+REDUCE_SCATTER = define(OpDef("reduce-scatter", None, AllGatherAttrs, None, _SEM + "reducescatter", _COLL, _APPLY))
+ALL_TO_ALL = define(OpDef("all-to-all", None, AllToAllAttrs, None, _SEM + "alltoall", _COLL))
+RAGGED_ALL_TO_ALL = define(OpDef("ragged-all-to-all", 6, GroupsAttrs, None, _SEM + "raggedalltoall", _COLL))
+COLLECTIVE_BROADCAST = define(
+    OpDef("collective-broadcast", None, GroupsAttrs, None, _SEM + "collectivebroadcast", _COLL)
+)
+COLLECTIVE_PERMUTE = define(
+    OpDef("collective-permute", None, CollectivePermuteAttrs, None, _SEM + "collectivepermute", _COLL)
+)
+COLLECTIVE_PERMUTE_START = define(
+    OpDef("collective-permute-start", None, CollectivePermuteAttrs, None, _SEM + "collectivepermute", _START)
+)
+COLLECTIVE_PERMUTE_DONE = define(OpDef("collective-permute-done", 1, NoAttrs, None, _SEM + "collectivepermute", _DONE))
+SEND = define(OpDef("send", 2, SendRecvAttrs, None, _SEM + "send", Trait.SIDE_EFFECT | Trait.ASYNC_START))
+SEND_DONE = define(OpDef("send-done", 1, SendRecvAttrs, None, _SEM + "send", Trait.SIDE_EFFECT | _DONE))
+RECV = define(OpDef("recv", 1, SendRecvAttrs, None, _SEM + "recv", Trait.SIDE_EFFECT | Trait.ASYNC_START | Trait.LEAF))
+RECV_DONE = define(OpDef("recv-done", 1, SendRecvAttrs, None, _SEM + "recv", Trait.SIDE_EFFECT | _DONE))

@@ -1,0 +1,1 @@
+"""What every layer needs: element types, status codes, diagnostics, flags."""
