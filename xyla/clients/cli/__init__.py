@@ -1,0 +1,1 @@
+"""The `xyla` command."""

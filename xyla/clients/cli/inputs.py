@@ -1,0 +1,127 @@
+"""What the command line reads: programs and .npz arrays. Every failure is an XylaError that names the file."""
+
+from __future__ import annotations
+
+import re
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xyla import formats
+from xyla.clients.random_args import leaf_shapes
+from xyla.hlo.module import Module
+from xyla.support.dtypes import ElementType
+from xyla.support.status import Status, XylaError, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from xyla.formats.stablehlo import StablehloProgram
+    from xyla.hlo.shape import Shape
+
+    Program = Module | StablehloProgram
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+STDIN = "<stdin>"
+_NAMES = re.compile(r"(?:arg|in|out)\d+|expected\d*")
+_SPLIT = re.compile(r"^// -----[^\n]*\n", re.M)
+
+
+def read_bytes(file: str) -> tuple[bytes, str]:
+    """The contents of `file` (`-`: standard input) and the name to report it by."""
+    if file == "-":
+        return sys.stdin.buffer.read(), STDIN
+    try:
+        return Path(file).read_bytes(), file
+    except OSError as error:
+        raise XylaError(Status.NOT_FOUND, f"cannot read {file}: {error.strerror or error}") from error
+
+
+def read_program(file: str, kind: str | None) -> Program:
+    """Loads one program; `kind` names its language, None finds it from the content."""
+    data, name = read_bytes(file)
+    return formats.load_bytes(data, name, kind)
+
+
+def read_programs(file: str, kind: str | None, split: bool) -> Iterable[Program]:
+    """Loads the program of a file, or with `split` each of those that `// -----` lines part."""
+    if not split:
+        return [read_program(file, kind)]
+    data, name = read_bytes(file)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise invalid(f"{name}: --split-input-file needs a text file: {error}") from error
+    return [formats.load_bytes(piece.encode(), name, kind) for piece in _pieces(text)]
+
+
+def _pieces(text: str) -> list[str]:
+    """The parts of a text, each moved down by blank lines to where it stands in the whole, so that errors locate."""
+    pieces, start = [], 0
+    for match in _SPLIT.finditer(text):
+        pieces.append("\n" * text.count("\n", 0, start) + text[start : match.start()])
+        start = match.end()
+    pieces.append("\n" * text.count("\n", 0, start) + text[start:])
+    return [piece for piece in pieces if piece.strip()]
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """The arrays of an .npz file under the names that xyla knows: arg*, in*, out*, expected*. Never unpickles."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise invalid(f"{path} is a single array, not an .npz archive")
+            return {name: archive[name] for name in archive.files if _NAMES.fullmatch(name)}
+    except OSError as error:
+        raise XylaError(Status.NOT_FOUND, f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        raise invalid(f"{path} is not a readable .npz archive: {error}") from error
+    except MemoryError as error:
+        raise XylaError(Status.RESOURCE_EXHAUSTED, f"{path}: an array does not fit in memory") from error
+
+
+def numbered(arrays: Mapping[str, Array], *prefixes: str) -> list[Array]:
+    """PREFIX0, PREFIX1, ... for the first prefix that has a 0; [] where none has.
+
+    `expected` counts as `expected0`. Raises INVALID_ARGUMENT when a number is left out.
+    """
+    for prefix in prefixes:
+        found = {int(name[len(prefix) :] or 0): name for name in arrays if re.fullmatch(rf"{prefix}\d*", name)}
+        if not found:
+            continue
+        missing = next((i for i in range(len(found)) if i not in found), None)
+        if missing is not None:
+            raise invalid(f"the archive has {found[max(found)]} but no {prefix}{missing}")
+        return [arrays[found[i]] for i in range(len(found))]
+    return []
+
+
+def bind_types(arrays: Iterable[Array], shapes: Iterable[Shape], what: str) -> list[Array]:
+    """Gives arrays that NumPy could not name their type back, by the shapes they are for.
+
+    An ml_dtypes array is saved as raw bytes, and int2/int4 values often as int8: both are reinterpreted. Whatever
+    else differs is left for the callee to report. `what` ("argument", "expected") names them in errors.
+    """
+    given, leaves = list(arrays), leaf_shapes(shapes)
+    if len(given) != len(leaves):
+        raise invalid(f"the program has {len(leaves)} {what}s, the archive {len(given)}")
+    pairs = enumerate(zip(given, leaves, strict=True))
+    return [_typed(array, leaf.element_type, f"{what} {i}") for i, (array, leaf) in pairs]
+
+
+def _typed(array: Array, kind: ElementType, where: str) -> Array:
+    if array.dtype == kind.np:
+        return array
+    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == kind.itemsize:
+        return array.view(kind.np)
+    if kind.is_integer and kind.bits < 8 and array.dtype.name in ("int8", "uint8"):
+        narrow = array.astype(kind.np)
+        if np.array_equal(narrow.astype(array.dtype), array):
+            return narrow
+        raise invalid(f"{where}: a value does not fit {kind}")
+    return array

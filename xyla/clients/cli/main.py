@@ -1,0 +1,179 @@
+"""The `xyla` command: declares the subcommands and turns every failure into one message and an exit code.
+
+Exit codes: 0 ok, 1 a comparison failed, 2 usage, parse or verify error or a bad file, 3 not implemented.
+A subcommand's work is imported when it runs, so that `xyla --help` needs neither NumPy nor LLVM.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from xyla.support.status import Status, XylaError
+
+OK, MISMATCH, BAD_INPUT, UNIMPLEMENTED = 0, 1, 2, 3
+
+app = typer.Typer(
+    name="xyla",
+    help="Read, check, convert and run HLO and StableHLO programs.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: loading rich for it would double the time that --help takes
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+class Engine(str, Enum):  # noqa: UP042 - typer reads the values of a str enum
+    """How a program is run."""
+
+    COMPILED = "compiled"
+    INTERPRETED = "interpreted"
+    REFERENCE = "reference"
+
+
+class Style(str, Enum):  # noqa: UP042 - as above
+    """How a module is written."""
+
+    LONG = "long"
+    SHORT = "short"
+    PROTO = "proto"
+    TEXT_PROTO = "text-proto"
+
+
+class Format(str, Enum):  # noqa: UP042 - as above
+    """The language of an input file."""
+
+    HLO = "hlo"
+    STABLEHLO = "stablehlo"
+    PROTO = "proto"
+    TEXT_PROTO = "text-proto"
+    SNAPSHOT = "snapshot"
+
+
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Program to read; - is standard input.")]
+FromOption = Annotated[
+    Format | None, typer.Option("--from", help="The file's language; found from its content when not given.")
+]
+
+
+@app.command()
+def run(
+    file: FileArgument,
+    args: Annotated[Path | None, typer.Option(help="Arguments: an .npz file with arg0, arg1, ...")] = None,
+    random_args: Annotated[
+        int | None, typer.Option(metavar="SEED", min=0, help="Make arguments from this seed.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results, out0, out1, ..., to this .npz file.")] = None,
+    compare: Annotated[bool, typer.Option(help="Check the results against the reference evaluator.")] = False,
+    engine: Annotated[Engine, typer.Option(help="How to run.")] = Engine.COMPILED,
+    bench: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Run N times; print the least and the median time.")
+    ] = None,
+    stats: Annotated[bool, typer.Option(help="Print kernels, library calls, cache hits, compile time.")] = False,
+    dump_to: Annotated[Path | None, typer.Option(help="Write the modules and the kernels to this folder.")] = None,
+    source: FromOption = None,
+) -> None:
+    """Compile a program, run it, and print or check its results."""
+    from xyla.clients.cli.run import Options, execute
+
+    options = Options(
+        file=file,
+        args=args,
+        seed=random_args,
+        out=out,
+        compare=compare,
+        engine=engine.value,
+        bench=bench,
+        stats=stats,
+        dump_to=dump_to,
+        source=source.value if source else None,
+    )
+    raise typer.Exit(execute(options))
+
+
+@app.command()
+def opt(
+    file: FileArgument,
+    verify: Annotated[bool, typer.Option(help="Check that the module is well formed.")] = False,
+    style: Annotated[Style, typer.Option("--print", help="How to write the module.")] = Style.LONG,
+    source: FromOption = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")] = None,
+    split_input_file: Annotated[bool, typer.Option(help="The input is several, split at `// -----`.")] = False,
+) -> None:
+    """Read a module, check it if asked, and write it: also the converter between formats."""
+    from xyla.clients.cli.opt import Options, execute
+
+    chosen = source.value if source else None
+    raise typer.Exit(execute(Options(file, verify, style.value, chosen, output, split_input_file)))
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from xyla import __version__
+
+        typer.echo(f"xyla {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    from xyla.support import flags
+
+    for name in flags.from_environment(os.environ).ignored:
+        typer.echo(f"note: --{name} has no effect here: {flags.WITHOUT_EFFECT[name]}", err=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line (`sys.argv` when None) and returns its exit code; never raises on bad input."""
+    try:
+        app(args=arguments, prog_name="xyla")
+    except SystemExit as done:
+        return _code_of(done.code)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader of our output went away. Python would complain again when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except XylaError as error:
+        return _report(error)
+    except Exception as error:  # the last line of defence: a user never sees a traceback
+        return _report(_as_xyla_error(error))
+    return OK
+
+
+def _code_of(code: Any) -> int:
+    return code if isinstance(code, int) else OK if code is None else BAD_INPUT
+
+
+def _report(error: XylaError) -> int:
+    sys.stderr.write(error.render() + "\n")
+    return UNIMPLEMENTED if error.status is Status.UNIMPLEMENTED else BAD_INPUT
+
+
+def _as_xyla_error(error: Exception) -> XylaError:
+    if os.environ.get("XYLA_TRACEBACK"):
+        raise error
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return XylaError(Status.NOT_FOUND, f"{where}{error.strerror or error}")
+    if isinstance(error, MemoryError):
+        return XylaError(Status.RESOURCE_EXHAUSTED, "out of memory")
+    if isinstance(error, RecursionError):
+        return XylaError(Status.RESOURCE_EXHAUSTED, "the input is nested too deeply")
+    hint = "this is a fault in xyla; XYLA_TRACEBACK=1 shows where"
+    return XylaError(Status.INTERNAL, f"{type(error).__name__}: {error}", hint=hint)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""`xyla opt`: read, verify, write."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from xyla.clients.cli.inputs import Program, read_programs
+from xyla.hlo.module import Module
+from xyla.support.status import unimplemented
+
+SEPARATOR = "\n// -----\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command's options; `style` is long, short, proto or text-proto."""
+
+    file: str
+    verify: bool
+    style: str
+    source: str | None
+    output: Path | None
+    split: bool
+
+
+def execute(options: Options) -> int:
+    """Reads, checks and writes the module(s). Returns the exit code; raises XylaError on a bad input."""
+    pieces = [_written(program, options) for program in read_programs(options.file, options.source, options.split)]
+    if options.style == "proto":
+        _write_bytes(b"".join(piece for piece in pieces if isinstance(piece, bytes)), options.output)
+    else:
+        _write_text(SEPARATOR.join(str(piece) for piece in pieces), options.output)
+    return 0
+
+
+def _written(program: Program, options: Options) -> str | bytes:
+    if not isinstance(program, Module):
+        return _written_dynamic(program, options)
+    if options.verify:
+        from xyla.hlo.verifier import verify
+
+        verify(program)
+    if options.style in ("proto", "text-proto"):
+        from xyla.formats import hlo_proto
+
+        return hlo_proto.to_bytes(program) if options.style == "proto" else hlo_proto.to_text(program)
+    text = program.to_string(short=options.style == "short")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _written_dynamic(program: Program, options: Options) -> str:
+    if options.style != "long" or options.verify:
+        what = "--verify" if options.verify else f"--print {options.style}"
+        raise unimplemented(f"{what}: HLO cannot express this program: {program.reason}")
+    return str(program).rstrip("\n") + "\n"
+
+
+def _write_text(text: str, output: Path | None) -> None:
+    if output is not None:
+        output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+def _write_bytes(data: bytes, output: Path | None) -> None:
+    if output is not None:
+        output.write_bytes(data)
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()

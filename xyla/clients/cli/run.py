@@ -1,0 +1,212 @@
+"""`xyla run`: compile, run, compare, time."""
+
+from __future__ import annotations
+
+import dataclasses
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xyla.clients.cli import inputs
+from xyla.clients.compare import compare, reduction_length
+from xyla.clients.random_args import leaf_shapes, random_args
+from xyla.hlo.module import Module
+from xyla.support import flags
+from xyla.support.status import invalid
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from xyla.clients.compare import Comparison
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+Call = Callable[[Sequence[Array]], Sequence[Array]]
+
+OK, MISMATCH = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command's options, as `xyla run --help` describes them."""
+
+    file: str
+    args: Path | None
+    seed: int | None
+    out: Path | None
+    compare: bool
+    engine: str
+    bench: int | None
+    stats: bool
+    dump_to: Path | None
+    source: str | None
+
+
+def execute(options: Options) -> int:
+    """Runs the command. Returns the exit code (1: a comparison failed); raises XylaError on a bad input."""
+    if options.args is not None and options.seed is not None:
+        raise invalid("--args and --random-args both say what the arguments are: give one")
+    program = inputs.read_program(options.file, options.source)
+    archive = inputs.read_arrays(options.args) if options.args is not None else {}
+    args = _arguments(program, options, archive)
+    executable, call = _prepare(program, options)
+    outputs = call(args)
+    if options.out is not None:
+        _save(options.out, outputs)
+    code = _check(program, options, archive, args, outputs) if options.compare else OK
+    if options.bench is not None:
+        _print(_timing(call, args, options.bench))
+    if options.stats:
+        _print(*_stat_lines(executable))
+    if not (options.compare or options.out or options.bench or options.stats):
+        _print(*_shown(outputs))
+    return code
+
+
+def _arguments(program: inputs.Program, options: Options, archive: dict[str, Array]) -> list[Array]:
+    shapes = program.entry_parameter_shapes()
+    if options.seed is not None:
+        return random_args(shapes, options.seed)
+    if options.args is not None:
+        return inputs.bind_types(inputs.numbered(archive, "arg", "in"), shapes, "argument")
+    needed = len(leaf_shapes(shapes))
+    if needed:
+        raise invalid(f"{options.file} has {needed} parameter{'s' * (needed > 1)}: give --args or --random-args")
+    return []
+
+
+def _prepare(program: inputs.Program, options: Options) -> tuple[object, Call]:
+    """(what has statistics, how to run it). A dynamic program is compiled when its arguments are known."""
+    import xyla
+
+    dump_to = options.dump_to or (Path(folder) if (folder := flags.current().xla_dump_to) else None)
+    if dump_to is not None:
+        _dump(program, dump_to)
+    if options.engine == "reference":
+        return None, lambda args: xyla.interp.run(program, args)
+    if not isinstance(program, Module):
+        return None, lambda args: xyla.run(program, args, engine=options.engine)
+    executable = xyla.compile(program, engine=options.engine)
+    return executable, lambda args: executable(*args)
+
+
+def _dump(program: inputs.Program, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    suffix = "txt" if isinstance(program, Module) else "mlir"
+    (folder / f"{program.name}.before_optimizations.{suffix}").write_text(str(program), encoding="utf-8")
+
+
+def _save(path: Path, outputs: Sequence[Array]) -> None:
+    # NumPy would add .npz to a path without it; a file object is written as it is named.
+    with path.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **{f"out{i}": output for i, output in enumerate(outputs)})
+
+
+def _check(
+    program: inputs.Program,
+    options: Options,
+    archive: dict[str, Array],
+    args: Sequence[Array],
+    outputs: Sequence[Array],
+) -> int:
+    """Compares with the evaluator and with the archive's own results, prints both, returns the exit code."""
+    import xyla
+
+    length = reduction_length(program) if isinstance(program, Module) else 1
+    start = time.perf_counter()
+    rows = _rows("evaluator", outputs, xyla.interp.run(program, args), length)
+    seconds = time.perf_counter() - start
+    if stored := inputs.numbered(archive, "expected", "out"):
+        rows += _rows("file", outputs, _as_types(stored, outputs), length)
+    _print(_comparison_table(rows, f"{options.engine} against the right results (evaluator: {seconds:.2f} s)"))
+    return OK if all(row.result.ok for row in rows) else MISMATCH
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One output compared: its number, what with, its type, the errors."""
+
+    source: str
+    number: int
+    shape: str
+    result: Comparison
+
+
+def _rows(source: str, outputs: Sequence[Array], wanted: Sequence[Array], length: int) -> list[Row]:
+    if len(outputs) != len(wanted):
+        raise invalid(f"{source} has {len(wanted)} results, the program {len(outputs)}")
+    pairs = enumerate(zip(outputs, wanted, strict=True))
+    return [Row(source, i, _type_of(got), compare(got, np.asarray(want), length)) for i, (got, want) in pairs]
+
+
+def _as_types(stored: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    """Stored results with the types that NumPy could not name given back."""
+    if len(stored) != len(outputs):
+        return list(stored)
+    return [_as_type(a, b.dtype) for a, b in zip(stored, outputs, strict=True)]
+
+
+def _as_type(array: Array, dtype: np.dtype[Any]) -> Array:
+    raw = array.dtype.kind == "V" and array.dtype.name.startswith("void") and array.dtype.itemsize == dtype.itemsize
+    return array.view(dtype) if raw else array
+
+
+def _type_of(array: Array) -> str:
+    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+
+
+def _comparison_table(rows: Sequence[Row], title: str) -> Table:
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left")
+    for name in ("output", "type", "against", "max abs", "max rel", "max ulp", "tolerance", "verdict"):
+        table.add_column(name, justify="right" if name.startswith(("max", "tol")) else "left")
+    for row in rows:
+        result = row.result
+        verdict = "ok" if result.ok else result.problem or f"{result.mismatches} differ"
+        numbers = (result.max_abs, result.max_rel, result.max_ulp, result.tolerance)
+        table.add_row(str(row.number), row.shape, row.source, *(f"{n:.3g}" for n in numbers), verdict)
+    return table
+
+
+def _timing(call: Call, args: Sequence[Array], runs: int) -> str:
+    times = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        call(args)
+        times.append((time.perf_counter() - start) * 1e3)
+    return f"{runs} runs: min {min(times):.4g} ms, median {statistics.median(times):.4g} ms"
+
+
+def _stat_lines(executable: object) -> list[str]:
+    stats = getattr(executable, "stats", None)
+    if stats is None:
+        return ["no statistics: nothing was compiled"]
+    return [
+        f"{field.name.replace('_', ' ')}: {_number(getattr(stats, field.name))}" for field in dataclasses.fields(stats)
+    ]
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _shown(outputs: Sequence[Array]) -> list[str]:
+    return [
+        f"out{i} = {_type_of(output)}\n{np.array2string(np.asarray(output), threshold=200, edgeitems=3)}"
+        for i, output in enumerate(outputs)
+    ]
+
+
+def _print(*items: object) -> None:
+    from rich.console import Console
+
+    # Piped output keeps whole lines: a table is not squeezed into 80 columns, and nothing is coloured.
+    width = None if sys.stdout.isatty() else 160
+    Console(file=sys.stdout, width=width, highlight=False, markup=False, soft_wrap=True).print(*items, sep="\n")
