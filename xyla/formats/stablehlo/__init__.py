@@ -1,0 +1,10 @@
+"""StableHLO: its assembly, and its conversion to `hlo.Module`. Entry: `xyla.formats.stablehlo.load`."""
+
+from __future__ import annotations
+
+BYTECODE_MAGIC = b"ML\xefR"
+
+
+def is_bytecode(data: bytes) -> bool:
+    """Whether `data` is MLIR bytecode (portable StableHLO artifacts are)."""
+    return data.startswith(BYTECODE_MAGIC)
