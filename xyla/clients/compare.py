@@ -155,7 +155,7 @@ def _folded(inst: Instruction) -> int:
     if inst.op is ops.CONVOLUTION:
         kernel = inst.operands[1].shape
         features = kernel.dims[inst.attrs.dim_labels.kernel_output_feature]
-        return kernel.num_elements // max(features, 1)
+        return int(kernel.num_elements // max(features, 1))
     if inst.op is ops.REDUCE:
         dims = inst.operands[0].shape.dims
         return math.prod(dims[d] for d in inst.attrs.dimensions)

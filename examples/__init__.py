@@ -1,0 +1,1 @@
+"""Small real programs, and the demo that compiles and runs them."""
