@@ -75,3 +75,12 @@ def test_every_field_is_described_and_readable() -> None:
     for name, kind, _default, text in flags.describe():
         assert kind in flags._READERS, name
         assert text.endswith("."), name
+
+
+def test_the_documentation_lists_every_flag() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "flags.md").read_text()
+    for name, kind, default, about in flags.describe():
+        row = f"| `{name}` | {kind} | `{default}` | {about} |".replace("``", "").replace("|  |", "| |")
+        assert row in text, name
+    for name, why in flags.WITHOUT_EFFECT.items():
+        assert f"| `{name}` | {why} |" in text

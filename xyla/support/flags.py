@@ -22,41 +22,41 @@ VARIABLES = ("XLA_FLAGS", "XYLA_FLAGS")
 MAX_FLAGS_FILE_BYTES = 1 << 20
 
 
-def _flag(default: Any, help: str) -> Any:
-    return field(default=default, metadata={"help": help})
+def _flag(default: Any, help: str, pending: str = "") -> Any:
+    return field(default=default, metadata={"help": help, "pending": pending})
+
+
+_NO_PASSES = "there are no optional passes yet"
 
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """Every flag that xyla acts on, under XLA's name (`xla_`), or its own where XLA has none (`xyla_`)."""
+    """Every flag that xyla reads, under XLA's name."""
 
-    xla_dump_to: str = _flag("", "Folder that receives dumps: modules before and after compilation, LLVM IR.")
+    xla_dump_to: str = _flag("", "Folder that receives the modules that are compiled.")
     xla_dump_hlo_as_text: bool = _flag(True, "Dump modules as HLO text.")
     xla_dump_hlo_as_proto: bool = _flag(False, "Dump modules as binary HloProto.")
     xla_dump_hlo_module_re: str = _flag(".*", "Dump only modules whose name matches this regular expression.")
-    xla_dump_hlo_pass_re: str = _flag("", "Dump around the passes whose name matches this regular expression.")
-    xla_dump_hlo_pipeline_re: str = _flag(".*", "Restricts xla_dump_hlo_pass_re to matching pipelines.")
-    xla_dump_large_constants: bool = _flag(False, "Print constants in full in dumps instead of eliding large ones.")
-    xla_dump_max_hlo_modules: int = _flag(-1, "Dump at most this many modules; -1 is no limit.")
-    xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Comma-separated names of passes to leave out.")
-    xla_enable_hlo_passes_only: tuple[str, ...] = _flag((), "Comma-separated names of the only passes to run.")
-    xla_disable_all_hlo_passes: bool = _flag(False, "Run no pass that is not needed for correctness.")
-    xla_backend_optimization_level: int = _flag(3, "LLVM's optimisation level for kernels, 1 to 3.")
-    xla_force_host_platform_device_count: int = _flag(1, "How many host devices to present.")
-    xla_cpu_enable_fast_math: bool = _flag(False, "Allow rewrites and code that assume no NaN or infinity.")
-    xla_allow_excess_precision: bool = _flag(True, "Let a pair of conversions down and up again be removed.")
-    xla_hlo_profile: bool = _flag(False, "Time each step while running.")
-    xyla_cache_dir: str = _flag("", "Folder of the on-disk kernel cache; empty is $XYLA_CACHE_DIR or the user's cache.")
-    xyla_disable_cache: bool = _flag(False, "Neither read nor write the on-disk kernel cache.")
-    xyla_verify_each: bool = _flag(False, "Run the verifier after every pass (checked mode).")
+    xla_dump_hlo_pass_re: str = _flag("", "Dump around passes whose name matches this expression.", _NO_PASSES)
+    xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Names of passes to leave out, by commas.", _NO_PASSES)
+    xla_disable_all_hlo_passes: bool = _flag(False, "Run only passes that correctness needs.", _NO_PASSES)
+    xla_force_host_platform_device_count: int = _flag(
+        1, "How many host devices to present.", "there is one host device"
+    )
+    xla_cpu_enable_fast_math: bool = _flag(
+        False, "Allow code that assumes no NaN or infinity.", "code is always strict about NaN and infinity"
+    )
 
 
-# Flags that people set for other back ends or for XLA's own internals. They change nothing here, which is
-# said once instead of refusing a whole environment: `Parsed.ignored` lists those that were given.
+# Flags that people set for other back ends or for XLA's own internals. They change nothing here, which is said
+# once instead of refusing a whole environment: `Parsed.ignored` lists those that were given.
 WITHOUT_EFFECT: dict[str, str] = {
+    "xla_allow_excess_precision": "no conversion is ever removed",
+    "xla_backend_optimization_level": "kernels have one optimisation level",
     "xla_cpu_multi_thread_eigen": "xyla has no Eigen thread pool",
-    "xla_cpu_use_thunk_runtime": "xyla's runtime is always thunks or one host function",
-    "xla_cpu_prefer_vector_width": "kernels always carry the widest width the host runs well",
+    "xla_cpu_use_thunk_runtime": "programs always run as thunks",
+    "xla_cpu_prefer_vector_width": "kernels always use the widest vectors that the host runs well",
+    "xla_dump_large_constants": "dumps always hold constants in full",
     "xla_gpu_autotune_level": "it tunes NVIDIA kernels",
     "xla_gpu_cuda_data_dir": "it names a CUDA installation",
     "xla_gpu_deterministic_ops": "results are always deterministic here",
@@ -95,12 +95,12 @@ _READERS: dict[str, Reader] = {
 }
 _FIELDS = {spec.name: spec for spec in fields(Flags)}
 _TOKEN = re.compile(r"""\s*((?:[^\s'"]+|'[^']*'|"[^"]*")+)""")
-_RANGES = {"xla_backend_optimization_level": (0, 3), "xla_force_host_platform_device_count": (1, 4096)}
+_RANGES = {"xla_force_host_platform_device_count": (1, 4096)}
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The flags, and the names of those given that have no effect here (see `WITHOUT_EFFECT`)."""
+    """The flags, and the names of those given that have no effect (yet); `why_ignored` says why."""
 
     flags: Flags
     ignored: tuple[str, ...] = ()
@@ -121,6 +121,8 @@ def parse(text: str, variable: str = "XLA_FLAGS", base: Flags | None = None) -> 
             ignored.append(name)
             continue
         changes[name] = _value(name, value if has_value else None, span)
+        if _FIELDS[name].metadata["pending"]:
+            ignored.append(name)
     kept = {name: getattr(base, name) for name in _FIELDS} if base is not None else {}
     return Parsed(Flags(**(kept | changes)), tuple(dict.fromkeys(ignored)))
 
@@ -133,6 +135,11 @@ def from_environment(environ: Mapping[str, str]) -> Parsed:
 def current() -> Flags:
     """The flags of this process's environment as it stands now (parsed once per distinct value)."""
     return from_environment(os.environ).flags
+
+
+def why_ignored(name: str) -> str:
+    """Why a flag of `Parsed.ignored` changes nothing."""
+    return WITHOUT_EFFECT.get(name) or str(_FIELDS[name].metadata["pending"])
 
 
 def describe() -> Iterator[tuple[str, str, str, str]]:

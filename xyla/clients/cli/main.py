@@ -130,7 +130,7 @@ def _root(
     from xyla.support import flags
 
     for name in flags.from_environment(os.environ).ignored:
-        typer.echo(f"note: --{name} has no effect here: {flags.WITHOUT_EFFECT[name]}", err=True)
+        typer.echo(f"note: --{name} has no effect here: {flags.why_ignored(name)}", err=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

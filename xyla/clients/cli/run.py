@@ -15,6 +15,7 @@ import numpy as np
 
 from xyla.clients.cli import inputs
 from xyla.clients.compare import compare, reduction_length
+from xyla.clients.dump import dump_program
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.hlo.module import Module
 from xyla.support import flags
@@ -85,21 +86,15 @@ def _prepare(program: inputs.Program, options: Options) -> tuple[object, Call]:
     """(what has statistics, how to run it). A dynamic program is compiled when its arguments are known."""
     import xyla
 
-    dump_to = options.dump_to or (Path(folder) if (folder := flags.current().xla_dump_to) else None)
-    if dump_to is not None:
-        _dump(program, dump_to)
+    chosen = flags.current()
+    if folder := options.dump_to or chosen.xla_dump_to:
+        dump_program(program, Path(folder), "before_optimizations", chosen)
     if options.engine == "reference":
         return None, lambda args: xyla.interp.run(program, args)
     if not isinstance(program, Module):
         return None, lambda args: xyla.run(program, args, engine=options.engine)
     executable = xyla.compile(program, engine=options.engine)
     return executable, lambda args: executable(*args)
-
-
-def _dump(program: inputs.Program, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    suffix = "txt" if isinstance(program, Module) else "mlir"
-    (folder / f"{program.name}.before_optimizations.{suffix}").write_text(str(program), encoding="utf-8")
 
 
 def _save(path: Path, outputs: Sequence[Array]) -> None:
@@ -188,9 +183,13 @@ def _stat_lines(executable: object) -> list[str]:
     stats = getattr(executable, "stats", None)
     if stats is None:
         return ["no statistics: nothing was compiled"]
-    return [
-        f"{field.name.replace('_', ' ')}: {_number(getattr(stats, field.name))}" for field in dataclasses.fields(stats)
-    ]
+    lines: list[str] = []
+    for field in dataclasses.fields(stats):
+        name, value = field.name.replace("_", " "), getattr(stats, field.name)
+        lines.append(f"{name}: {len(value) if isinstance(value, list) else _number(value)}")
+        if isinstance(value, list):
+            lines += [f"  {': '.join(map(str, item))}" for item in value]
+    return lines
 
 
 def _number(value: object) -> str:
