@@ -73,9 +73,10 @@ def _pieces(text: str) -> list[str]:
 def read_arrays(path: Path) -> dict[str, Array]:
     """The arrays of an .npz file under the names that xyla knows: arg*, in*, out*, expected*. Never unpickles."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise invalid(f"{path} is a single array, not an .npz archive")
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise invalid(f"{path} is a single array, not an .npz archive")
+        with archive:
             return {name: archive[name] for name in archive.files if _NAMES.fullmatch(name)}
     except OSError as error:
         raise XylaError(Status.NOT_FOUND, f"cannot read {path}: {error.strerror or error}") from error
@@ -109,7 +110,7 @@ def bind_types(arrays: Iterable[Array], shapes: Iterable[Shape], what: str) -> l
     """
     given, leaves = list(arrays), leaf_shapes(shapes)
     if len(given) != len(leaves):
-        raise invalid(f"the program has {len(leaves)} {what}s, the archive {len(given)}")
+        raise invalid(f"the program takes {len(leaves)} {what}(s), the archive has {len(given)}")
     pairs = enumerate(zip(given, leaves, strict=True))
     return [_typed(array, leaf.element_type, f"{what} {i}") for i, (array, leaf) in pairs]
 
