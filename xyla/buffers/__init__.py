@@ -1,0 +1,1 @@
+"""Which bytes each value lives in."""

@@ -1,0 +1,86 @@
+"""The Python API: load, run, compile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from xyla.formats.detect import load_file
+from xyla.hlo.module import Module
+from xyla.runtime.executable import Executable
+from xyla.support.status import invalid
+
+ENGINES = ("compiled", "interpreted", "reference")
+__all__ = ["ENGINES", "Executable", "compile", "load", "run"]
+
+
+def load(source: str | bytes | os.PathLike[str], name: str | None = None, *, kind: str | None = None) -> Any:
+    """Reads a program: a path, or the text (or proto bytes) itself.
+
+    A `str` that holds a newline or a brace is text, any other is a path. The kind (HLO text, StableHLO, proto) is
+    detected from the content unless `kind` names it. Returns an `hlo.Module`, or a `StablehloProgram` for what HLO
+    cannot express (dynamic shapes, quantized types). Raises INVALID_ARGUMENT, located, for malformed input.
+    """
+    if isinstance(source, str) and not _is_text(source):
+        source = os.fspath(source)
+        return load_file(_existing(source), name or source, kind)
+    if isinstance(source, str):
+        return load_file(source.encode(), name or "<string>", kind)
+    if isinstance(source, bytes):
+        return load_file(source, name or "<bytes>", kind)
+    return load_file(_existing(os.fspath(source)), name or os.fspath(source), kind)
+
+
+def _is_text(source: str) -> bool:
+    return "\n" in source or "{" in source
+
+
+def _existing(path: str) -> Any:
+    from pathlib import Path
+
+    return Path(path)
+
+
+def compile(
+    source: Any, *, dump_to: str | None = None, arg_shapes: Sequence[tuple[int, ...]] | None = None
+) -> Executable:
+    """Compiles a program (module, text or path) for the host; the result is called with arrays.
+
+    `arg_shapes` binds the dimensions of a dynamic StableHLO program. Raises UNIMPLEMENTED for what has no native form.
+    """
+    from xyla.compiler.driver import compile_module
+
+    return compile_module(_static(source, arg_shapes), dump_to=dump_to)
+
+
+def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compiled") -> list[np.ndarray[Any, Any]]:
+    """Loads, compiles and runs a program; returns one array an output leaf.
+
+    Engines: "compiled" (default), "interpreted" (the step list; so far the same as compiled), "reference".
+    Raises INVALID_ARGUMENT for an unknown engine, malformed input, or arguments of the wrong count, shape or dtype.
+    """
+    if engine not in ENGINES:
+        raise invalid(f"unknown engine {engine!r}", hint=f"one of {', '.join(ENGINES)}")
+    if engine == "reference":
+        from xyla import interp
+
+        return interp.run(source, args)
+    arrays = [np.asarray(a) for a in args]
+    return compile(source, arg_shapes=[a.shape for a in arrays])(*arrays)
+
+
+def _static(source: Any, arg_shapes: Sequence[tuple[int, ...]] | None) -> Module:
+    program = source if not isinstance(source, (str, bytes, os.PathLike)) else load(source)
+    if isinstance(program, Module):
+        return program
+    if arg_shapes is None:
+        raise invalid(
+            "the program has dynamic shapes or quantized types: its shapes are bound by arguments",
+            hint="pass arg_shapes, or call xyla.run with the arrays",
+        )
+    refined: Module = program.refine(arg_shapes)
+    return refined

@@ -1,0 +1,1 @@
+"""The driver: a module goes in, an executable comes out."""

@@ -1,0 +1,74 @@
+"""module -> executable: verify, lower, compile the kernels, load."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from time import perf_counter
+
+from xyla.compiler.handlers import handler_for
+from xyla.hlo.module import Instruction, Module
+from xyla.hlo.verifier import verify
+from xyla.lowering.hlo_to_program import Lowerer
+from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
+from xyla.runtime.executable import Executable, Stats
+from xyla.runtime.objects import KernelSource, default_store
+from xyla.support.status import unimplemented
+from xyla.targets.cpu.emit import emit
+
+
+def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = None) -> Executable:
+    """Compiles a verified-or-rejected module for the host.
+
+    Raises INVALID_ARGUMENT when the module is malformed, UNIMPLEMENTED when it cannot run natively at all.
+    `dump_to`: a folder that receives the module's text and every kernel's LLVM IR.
+    """
+    start = perf_counter()
+    verify(module)
+    _refuse_what_cannot_run(module)
+    stats = Stats(instructions=module.num_instructions)
+    lowerer = Lowerer(module, lambda inst: _unit(inst, stats))
+    program = lowerer.run()
+    store = default_store()
+    hits = store.stats.disk_hits + store.stats.reused
+    if dump_to is not None:
+        _dump(Path(dump_to), module, lowerer.sources)
+    kernels = store.load(list(lowerer.sources.values()))
+    stats.unique_kernels = len(kernels)
+    stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
+    stats.temp_bytes = lowerer.temp_bytes
+    executable = Executable(program, [k.address for k in kernels], stats, keep_alive=store)
+    stats.compile_ms = (perf_counter() - start) * 1e3
+    return executable
+
+
+def _unit(inst: Instruction, stats: Stats) -> Unit:
+    made = emit(inst)
+    unit = handler_for(inst, made) if isinstance(made, str) else made
+    match unit:
+        case KernelUnit():
+            stats.kernels += 1
+        case GemmUnit():
+            stats.library_calls += 1
+        case HandlerUnit():
+            stats.handlers.append((f"%{inst.name} = {inst.op.name}", unit.reason))
+    return unit
+
+
+def _refuse_what_cannot_run(module: Module) -> None:
+    devices = module.config.replica_count * module.config.num_partitions
+    if devices > 1:
+        raise unimplemented(
+            f"module {module.name!r} is for {devices} devices: the compiled engine has one so far",
+            hint="engine='reference' simulates any number of devices",
+        )
+
+
+def _dump(folder: Path, module: Module, sources: dict[str, KernelSource]) -> None:
+    """Writes `<module>.before_lowering.txt` and one `<kernel>.ll` a kernel."""
+    folder.mkdir(parents=True, exist_ok=True)
+    stem = re.sub(r"[^\w.-]", "_", module.name)[:100]
+    (folder / f"{stem}.before_lowering.txt").write_text(str(module))
+    for symbol, source in sources.items():
+        (folder / f"{stem}.{symbol}.ll").write_text(source.text())

@@ -1,0 +1,42 @@
+"""Handlers: Python work for instructions that have no native code, injected into the runtime, which knows no HLO."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xyla.hlo.module import Instruction
+from xyla.hlo.shape import Shape
+from xyla.interp import evaluate_instruction
+from xyla.lowering.units import HandlerUnit
+from xyla.runtime.program import Handler
+
+
+def handler_for(inst: Instruction, reason: str) -> HandlerUnit:
+    """A unit that evaluates `inst` with the reference evaluator's rule."""
+    return HandlerUnit(_evaluate(inst), reason)
+
+
+def _evaluate(inst: Instruction) -> Handler:
+    operand_shapes = [o.shape for o in inst.operands]
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        rest = iter(arrays)
+        operands = [_tree(shape, rest) for shape in operand_shapes]
+        return _leaves(inst.shape, evaluate_instruction(inst, operands))
+
+    return run
+
+
+def _tree(shape: Shape, leaves: Any) -> Any:
+    """Regroups array leaves into the (nested) tuples of a shape; tokens are None."""
+    if shape.is_tuple:
+        return tuple(_tree(s, leaves) for s in shape.tuple_shapes)
+    return next(leaves) if shape.is_array else None
+
+
+def _leaves(shape: Shape, value: Any) -> list[Any]:
+    """The array leaves of a value, in order."""
+    if shape.is_tuple:
+        return [leaf for s, v in zip(shape.tuple_shapes, value, strict=True) for leaf in _leaves(s, v)]
+    return [value] if shape.is_array else []

@@ -1,0 +1,1 @@
+"""HLO to the runtime program: every buffer explicit, every step concrete."""

@@ -1,0 +1,383 @@
+"""HLO -> runtime program: walks computations in execution order, plans buffers, emits steps.
+
+Only call, while, conditional and async wrappers are entered; every other instruction is one unit of work that the
+target turns into a kernel, a library call or a handler. The walk is a trampoline over generators: call nesting costs
+no Python stack. See `xyla.buffers.plan` for where values live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
+
+import numpy as np
+
+from xyla.buffers.plan import Buffer, Frame, Leaves, Plan, forwards
+from xyla.hlo import ops
+from xyla.hlo.literal import Literal
+from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.op_def import OpDef
+from xyla.hlo.shape import Shape
+from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
+from xyla.runtime.objects import KernelSource
+from xyla.runtime.program import (
+    AllocationKind,
+    Argument,
+    ArrayType,
+    CallStep,
+    CopyStep,
+    GemmStep,
+    HandlerStep,
+    KernelStep,
+    Program,
+    Slice,
+    Step,
+    StepList,
+    SwitchStep,
+    WhileStep,
+)
+from xyla.support.status import unimplemented
+
+EmitUnit = Callable[[Instruction], Unit]
+Lowering = Generator["Lowering", Any, Any]
+
+# Results are pieces of the operands' leaves; no work.
+_ENTERED: frozenset[OpDef[Any]] = frozenset({ops.CALL, ops.WHILE, ops.CONDITIONAL, ops.ASYNC_START})
+
+
+class Lowerer:
+    """One lowering. `emit` is the target's: what to do for one instruction."""
+
+    def __init__(self, module: Module, emit: EmitUnit) -> None:
+        self.module = module
+        self.plan = Plan(module, lambda inst: inst.op not in _ENTERED)
+        self.kernels: dict[str, int] = {}
+        self.sources: dict[str, KernelSource] = {}
+        self._emit = emit
+        self._pending: list[Callable[[], None]] = []
+        self._shared: dict[Computation, tuple[StepList, Frame, Leaves]] = {}
+        self._literals: dict[Literal, Buffer] = {}
+        self._entered = {op: getattr(self, f"_{op.name.replace('-', '_')}") for op in _ENTERED}
+
+    def run(self) -> Program:
+        """Lowers the whole module."""
+        entry = self.module.entry
+        frame = self.plan.frame_of(entry)
+        arguments = self._parameters(frame)
+        body: StepList = StepList("entry")
+        leaves = _drive(self._frame(frame, body))
+        outputs = self._outputs(frame, leaves, body)
+        temp = self.plan.pack()
+        for fill in self._pending:
+            fill()
+        program = Program(self.module.name, self.plan.allocations, arguments, outputs, body, list(self.kernels))
+        self.temp_bytes = temp
+        return program
+
+    # -- entry interface ---------------------------------------------------------------------------------------
+
+    def _parameters(self, frame: Frame) -> list[Argument]:
+        arguments: list[Argument] = []
+        for p in frame.computation.parameters:
+            leaves: list[Buffer | None] = []
+            for index, leaf in p.shape.leaves():
+                if not leaf.is_array:
+                    leaves.append(None)
+                    continue
+                path = f"{{{','.join(map(str, index))}}}" if index else ""
+                name = f"parameter {p.attrs.number}{path} ({p.name})"
+                leaves.append(self.plan.external(AllocationKind.PARAMETER, leaf.num_bytes, len(arguments)))
+                arguments.append(Argument(name, array_type(leaf), leaf.to_string(layouts=False)))
+            frame.parameters.append(tuple(leaves))
+        return arguments
+
+    def _outputs(self, frame: Frame, leaves: Leaves, body: StepList) -> list[ArrayType]:
+        shapes = [leaf for _, leaf in self.module.entry.root.shape.leaves()]
+        types: list[ArrayType] = []
+        for shape, buffer in zip(shapes, leaves, strict=True):
+            if buffer is None:
+                continue
+            index = len(types)
+            types.append(array_type(shape))
+            if not self.plan.as_output(buffer, index):
+                target = self.plan.external(AllocationKind.OUTPUT, buffer.size, index)
+                self._copy(body, "output", buffer, target)
+        return types
+
+    # -- frames ------------------------------------------------------------------------------------------------
+
+    def _frame(self, frame: Frame, out: StepList) -> Lowering:
+        """Emits a computation into `out`; returns its root's leaves."""
+        for position, inst in enumerate(frame.order):
+            for o in inst.operands:
+                self.plan.use(frame, self.plan.leaves[o], position)
+            enter = self._entered.get(inst.op)
+            if enter is not None:
+                leaves = yield enter(frame, inst, position, out)
+            else:
+                leaves = self._leaves_of(frame, inst, position, out)
+            self.plan.leaves[inst] = leaves
+        root = self.plan.leaves[frame.computation.root]
+        self.plan.pin(frame, root)
+        return root
+
+    def _leaves_of(self, frame: Frame, inst: Instruction, position: int, out: StepList) -> Leaves:
+        """Buffers of an instruction that enters no computation, emitting its work if it has any."""
+        operands = [self.plan.leaves[o] for o in inst.operands]
+        if inst.op is ops.PARAMETER:
+            number: int = inst.attrs.number
+            return frame.parameters[number]
+        if inst.op is ops.CONSTANT:
+            return self._constant(inst.attrs.literal)
+        if inst.op is ops.TUPLE:
+            return tuple(leaf for leaves in operands for leaf in leaves)
+        if inst.op is ops.GET_TUPLE_ELEMENT:
+            return _element(inst.operands[0].shape, operands[0], inst.attrs.index)
+        if inst.op is ops.AFTER_ALL:
+            return (None,)
+        if inst.op is ops.ASYNC_UPDATE:
+            return operands[0]
+        if inst.op is ops.ASYNC_DONE:
+            return _element(inst.operands[0].shape, operands[0], 1)
+        if forwards(inst):
+            return operands[0]
+        return self._work(frame, inst, position, out, operands)
+
+    def _work(
+        self, frame: Frame, inst: Instruction, position: int, out: StepList, operands: Sequence[Leaves]
+    ) -> Leaves:
+        leaves = self.plan.own_leaves(frame, inst.shape, position)
+        unit = self._emit(inst)
+        inputs = [b for group in operands for b in group if b is not None]
+        outputs = [b for b in leaves if b is not None]
+        match unit:
+            case KernelUnit():
+                self._kernel_step(frame, inst, position, out, unit, inputs, outputs)
+            case GemmUnit():
+                a, b = (inputs[1], inputs[0]) if unit.swap else (inputs[0], inputs[1])
+                self._defer(out, lambda: _gemm_step(inst, unit, a.where(), b.where(), outputs[0].where()))
+            case HandlerUnit():
+                in_types = [array_type(s) for o in inst.operands for _, s in o.shape.leaves() if s.is_array]
+                out_types = [array_type(s) for _, s in inst.shape.leaves() if s.is_array]
+                self._defer(out, lambda: _handler_step(inst, unit, inputs, in_types, outputs, out_types))
+        return leaves
+
+    def _kernel_step(
+        self,
+        frame: Frame,
+        inst: Instruction,
+        position: int,
+        out: StepList,
+        unit: KernelUnit,
+        inputs: list[Buffer],
+        outputs: list[Buffer],
+    ) -> None:
+        args = [*inputs, *outputs, *(self._literal(c) for c in unit.constants)]
+        if unit.scratch_bytes:
+            args.append(self.plan.temp(frame, unit.scratch_bytes, position))
+        number = self.kernels.setdefault(unit.source.symbol, len(self.kernels))
+        self.sources.setdefault(unit.source.symbol, unit.source)
+        launch = unit.launch_size
+        if launch > 0:
+            self._defer(out, lambda: KernelStep(inst.name, number, tuple(a.where() for a in args), launch))
+
+    def _constant(self, literal: Literal) -> Leaves:
+        if literal.shape.is_tuple:
+            return tuple(leaf for e in literal.elements for leaf in self._constant(e))
+        if not literal.shape.is_array:
+            return (None,)
+        return (self._literal(literal),)
+
+    def _literal(self, literal: Literal) -> Buffer:
+        found = self._literals.get(literal)
+        if found is None:
+            data = physical_bytes(literal)
+            found = self.plan.external(AllocationKind.CONSTANT, data.size, data=data)
+            self._literals[literal] = found
+        return found
+
+    # -- control flow ------------------------------------------------------------------------------------------
+
+    def _call(self, frame: Frame, inst: Instruction, position: int, out: StepList) -> Lowering:
+        operands = [self.plan.leaves[o] for o in inst.operands]
+        return (yield self._invoke(frame, inst, inst.called[0], operands, position, out))
+
+    def _async_start(self, frame: Frame, inst: Instruction, position: int, out: StepList) -> Lowering:
+        """Runs the wrapped computation at once. The result tuple is ((operands), result, context...)."""
+        operands = [self.plan.leaves[o] for o in inst.operands]
+        result = yield self._invoke(frame, inst, inst.called[0], operands, position, out)
+        rest = [s for s in inst.shape.tuple_shapes[2:] for _ in s.leaves()]
+        return (*(leaf for group in operands for leaf in group), *result, *(None for _ in rest))
+
+    def _invoke(
+        self,
+        frame: Frame,
+        inst: Instruction,
+        callee: Computation,
+        operands: list[Leaves],
+        position: int,
+        out: StepList,
+    ) -> Lowering:
+        """One call: spliced in place when this is the only caller, else a shared sequence with copies in and out."""
+        if _only_caller(callee, inst):
+            inner = self.plan.frame_of(callee)
+            inner.parameters, inner.borrowed = operands, True
+            return (yield self._frame(inner, out))
+        shared = self._shared.get(callee)
+        if shared is None:
+            inner = self.plan.frame_of(callee)
+            inner.parameters = self._own_parameters(inner)
+            steps = StepList(callee.name)
+            root = yield self._frame(inner, steps)
+            shared = self._shared[callee] = (steps, inner, root)
+        steps, inner, root = shared
+        self._copy_all(out, inst.name, _flat(operands), _flat(inner.parameters))
+        out.steps.append(CallStep(inst.name, steps))
+        leaves = self.plan.own_leaves(frame, inst.shape, position)
+        self._copy_all(out, inst.name, root, leaves)
+        return leaves
+
+    def _own_parameters(self, frame: Frame) -> list[Leaves]:
+        parameters = [self.plan.own_leaves(frame, p.shape, 0) for p in frame.computation.parameters]
+        for leaves in parameters:
+            self.plan.pin(frame, leaves)
+        return parameters
+
+    def _while(self, frame: Frame, inst: Instruction, position: int, out: StepList) -> Lowering:
+        """State lives in buffers of the enclosing frame that condition and body borrow."""
+        condition, body = inst.called
+        state = self.plan.own_leaves(frame, inst.shape, position)
+        self._copy_all(out, inst.name, self.plan.leaves[inst.operands[0]], state)
+        cond_steps, body_steps = StepList(condition.name), StepList(body.name)
+        root = yield self._invoke(frame, inst, condition, [state], position, cond_steps)
+        result = yield self._invoke(frame, inst, body, [state], position, body_steps)
+        self._copy_parallel(frame, position, body_steps, inst.name, result, state)
+        predicate = root[0]
+        assert predicate is not None
+        self._defer(out, lambda: WhileStep(inst.name, cond_steps, predicate.where(), body_steps))
+        return state
+
+    def _conditional(self, frame: Frame, inst: Instruction, position: int, out: StepList) -> Lowering:
+        leaves = self.plan.own_leaves(frame, inst.shape, position)
+        branches = []
+        for i, branch in enumerate(inst.called):
+            steps = StepList(branch.name)
+            argument = self.plan.leaves[inst.operands[i + 1]]
+            result = yield self._invoke(frame, inst, branch, [argument], position, steps)
+            self._copy_all(steps, inst.name, result, leaves)
+            branches.append(steps)
+        (selector,) = self.plan.leaves[inst.operands[0]]
+        assert selector is not None
+        is_predicate = inst.operands[0].shape.element_type.name == "pred"
+        self._defer(out, lambda: SwitchStep(inst.name, selector.where(), is_predicate, tuple(branches)))
+        return leaves
+
+    # -- copies ------------------------------------------------------------------------------------------------
+
+    def _copy_all(self, out: StepList, name: str, sources: Leaves, targets: Leaves) -> None:
+        for source, target in zip(sources, targets, strict=True):
+            if source is not None and target is not None:
+                self._copy(out, name, source, target)
+
+    def _copy(self, out: StepList, name: str, source: Buffer, target: Buffer) -> None:
+        if source is not target and source.size:
+            self._defer(out, lambda: CopyStep(name, source.where(), target.where()))
+
+    def _copy_parallel(
+        self, frame: Frame, position: int, out: StepList, name: str, sources: Leaves, targets: Leaves
+    ) -> None:
+        """All sources are read before any target that is also a source is written (loop state that trades places)."""
+        written = {id(t) for t in targets if t is not None}
+        staged = list(sources)
+        for i, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            if source is not None and source is not target and id(source) in written:
+                copy = self.plan.temp(frame, source.size, position)
+                self._copy(out, name, source, copy)
+                staged[i] = copy
+        self._copy_all(out, name, tuple(staged), targets)
+
+    def _defer(self, out: StepList, make: Callable[[], Step]) -> None:
+        """Reserves the next place in `out`; the step is made once offsets are known."""
+        index = len(out.steps)
+        out.steps.append(_UNFILLED)
+
+        def fill() -> None:
+            out.steps[index] = make()
+
+        self._pending.append(fill)
+
+
+_UNFILLED = CopyStep("unfilled", Slice(0, 0, 0), Slice(0, 0, 0))
+
+
+def _drive(start: Lowering) -> Any:
+    """Runs nested generators on an explicit stack: `yield g` means run g and give me its result."""
+    stack = [start]
+    value: Any = None
+    while stack:
+        try:
+            callee = stack[-1].send(value)
+        except StopIteration as stop:
+            stack.pop()
+            value = stop.value
+        else:
+            stack.append(callee)
+            value = None
+    return value
+
+
+def _only_caller(callee: Computation, inst: Instruction) -> bool:
+    return len(callee.callers) == 1 and callee.callers.get(inst) == 1
+
+
+def _flat(groups: Sequence[Leaves]) -> Leaves:
+    return tuple(leaf for group in groups for leaf in group)
+
+
+def _element(shape: Shape, leaves: Leaves, index: int) -> Leaves:
+    """Leaves of element `index` of a tuple."""
+    sizes = [sum(1 for _ in s.leaves()) for s in shape.tuple_shapes]
+    start = sum(sizes[:index])
+    return leaves[start : start + sizes[index]]
+
+
+def array_type(shape: Shape) -> ArrayType:
+    """How an array of this shape lies in memory. Raises UNIMPLEMENTED for tiled layouts."""
+    if shape.layout is not None and shape.layout.tiles:
+        raise unimplemented(f"tiled layout {shape}")
+    size = shape.element_type.itemsize
+    return ArrayType(shape.element_type.np, shape.dims, tuple(s * size for s in shape.strides()))
+
+
+def physical_bytes(literal: Literal) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """A literal's bytes in its layout's order, 64-byte aligned."""
+    shape = literal.shape
+    array = literal.array
+    if shape.layout is not None:
+        array = array.transpose(shape.layout.minor_to_major[::-1])
+    raw = np.empty(shape.num_bytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    data = raw[start : start + shape.num_bytes]
+    data.view(shape.element_type.np).reshape(array.shape)[...] = array
+    return data
+
+
+def _gemm_step(inst: Instruction, u: GemmUnit, a: Slice, b: Slice, c: Slice) -> GemmStep:
+    dtype = inst.shape.element_type.np
+    return GemmStep(
+        inst.name, dtype, u.m, u.n, u.k, u.trans_a, u.trans_b, u.lda, u.ldb, u.ldc, a, b, c, u.batch, u.stride_a,
+        u.stride_b, u.stride_c,
+    )  # fmt: skip
+
+
+def _handler_step(
+    inst: Instruction,
+    unit: HandlerUnit,
+    inputs: Sequence[Buffer],
+    in_types: Sequence[ArrayType],
+    outputs: Sequence[Buffer],
+    out_types: Sequence[ArrayType],
+) -> HandlerStep:
+    ins = tuple((b.where(), t) for b, t in zip(inputs, in_types, strict=True))
+    outs = tuple((b.where(), t) for b, t in zip(outputs, out_types, strict=True))
+    return HandlerStep(inst.name, unit.handler, unit.reason, ins, outs)

@@ -1,0 +1,1 @@
+"""Running compiled programs: kernels, objects, executables. Knows no HLO."""

@@ -1,0 +1,229 @@
+"""The runtime program: steps over buffer slices. No HLO in it, so that it can be saved, printed and run anywhere.
+
+A program is a list of allocations and a tree of steps. Every step names its memory by `Slice`; the executable resolves the
+allocations to addresses once a run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+import numpy.typing as npt
+
+
+class AllocationKind(Enum):
+    """Who provides the memory."""
+
+    TEMP = "temp"  # scratch of one run
+    PARAMETER = "parameter"  # the caller's array
+    CONSTANT = "constant"  # shared by all runs
+    OUTPUT = "output"  # fresh for each run, handed to the caller
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """How an array lies in memory: NumPy dtype, logical dims, strides in bytes by logical dimension."""
+
+    dtype: np.dtype[np.generic]
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def num_bytes(self) -> int:
+        """Storage bytes."""
+        return int(np.prod(self.dims, dtype=object)) * self.dtype.itemsize
+
+    @property
+    def minor_to_major(self) -> tuple[int, ...]:
+        """Logical dimensions, fastest-varying first."""
+        return tuple(sorted(range(len(self.dims)), key=lambda d: (self.strides[d], -d)))
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A piece of memory. `size` in bytes. `index`: parameter leaf or output leaf number. `data`: a constant's bytes."""
+
+    kind: AllocationKind
+    size: int
+    index: int = -1
+    data: npt.NDArray[np.uint8] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """`size` bytes at `offset` of allocation number `allocation`."""
+
+    allocation: int
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """Calls kernel number `kernel` over its whole launch range. `args`: operands, then outputs, then scratch."""
+
+    name: str
+    kernel: int
+    args: tuple[Slice, ...]
+    launch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """Copies bytes; source and target do not overlap."""
+
+    name: str
+    source: Slice
+    target: Slice
+
+
+@dataclass(frozen=True, slots=True)
+class GemmStep:
+    """C = A @ B by BLAS, `batch` times. f32 or f64; each matrix is row- or column-major with a leading dimension.
+
+    `trans_a`: A is stored k-by-m. Leading dimensions and batch strides are in elements; C is row-major m-by-n.
+    """
+
+    name: str
+    dtype: np.dtype[np.generic]
+    m: int
+    n: int
+    k: int
+    trans_a: bool
+    trans_b: bool
+    lda: int
+    ldb: int
+    ldc: int
+    a: Slice
+    b: Slice
+    c: Slice
+    batch: int = 1
+    stride_a: int = 0
+    stride_b: int = 0
+    stride_c: int = 0
+
+
+# A handler gets logical NumPy views of its inputs and returns one array an output.
+Handler = Callable[[Sequence[npt.NDArray[np.generic]]], Sequence[npt.NDArray[np.generic]]]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerStep:
+    """Runs Python: work without native code yet. `reason` says why; statistics count these."""
+
+    name: str
+    handler: Handler
+    reason: str
+    inputs: tuple[tuple[Slice, ArrayType], ...]
+    outputs: tuple[tuple[Slice, ArrayType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """Runs a sequence that several places share."""
+
+    name: str
+    body: StepList
+
+
+@dataclass(frozen=True, slots=True)
+class WhileStep:
+    """Runs `condition`, then `body` for as long as the byte at `predicate` is not zero."""
+
+    name: str
+    condition: StepList
+    predicate: Slice
+    body: StepList
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchStep:
+    """Runs one branch. `is_predicate`: a byte, non-zero takes branch 0; else an s32, out of range takes the last."""
+
+    name: str
+    selector: Slice
+    is_predicate: bool
+    branches: tuple[StepList, ...]
+
+
+Step = KernelStep | CopyStep | GemmStep | HandlerStep | CallStep | WhileStep | SwitchStep
+
+
+@dataclass(slots=True)
+class StepList:
+    """A sequence of steps; shared by identity between the places that call it."""
+
+    name: str
+    steps: list[Step] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One array the caller passes: the name used in errors and how it must lie in memory."""
+
+    name: str
+    type: ArrayType
+    type_text: str
+
+
+@dataclass(slots=True)
+class Program:
+    """Everything a run needs but the kernels' addresses."""
+
+    name: str
+    allocations: list[Allocation]
+    arguments: list[Argument]
+    outputs: list[ArrayType]
+    body: StepList
+    kernel_names: list[str] = field(default_factory=list)
+
+
+def all_steps(program: Program) -> list[Step]:
+    """Every step once, shared sequences once, in first-visit order."""
+    seen: set[int] = set()
+    out: list[Step] = []
+    stack: list[StepList] = [program.body]
+    while stack:
+        steps = stack.pop()
+        if id(steps) in seen:
+            continue
+        seen.add(id(steps))
+        for step in steps.steps:
+            out.append(step)
+            stack.extend(nested(step))
+    return out
+
+
+def nested(step: Step) -> tuple[StepList, ...]:
+    """The sequences a control-flow step runs."""
+    match step:
+        case CallStep(_, body):
+            return (body,)
+        case WhileStep(_, condition, _, body):
+            return (condition, body)
+        case SwitchStep(_, _, _, branches):
+            return branches
+        case _:
+            return ()
+
+
+def slices_of(step: Step) -> tuple[Slice, ...]:
+    """The slices a step reads or writes itself, in a fixed order."""
+    match step:
+        case KernelStep(_, _, args, _):
+            return args
+        case CopyStep(_, source, target):
+            return (source, target)
+        case GemmStep():
+            return (step.a, step.b, step.c)
+        case HandlerStep():
+            return (*(s for s, _ in step.inputs), *(s for s, _ in step.outputs))
+        case WhileStep(_, _, predicate, _):
+            return (predicate,)
+        case SwitchStep(_, selector, _, _):
+            return (selector,)
+        case CallStep():
+            return ()

@@ -1,0 +1,1 @@
+"""One folder a target; targets never import one another."""

@@ -1,0 +1,1 @@
+"""The host CPU: how each instruction is turned into work."""
