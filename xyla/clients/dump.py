@@ -29,7 +29,7 @@ def dump_program(program: Loaded, folder: Path, stage: str, flags: Flags) -> lis
     written: list[Path] = []
     if flags.xla_dump_hlo_as_text or not isinstance(program, Module):
         path = folder / f"{stem}.{'txt' if isinstance(program, Module) else 'mlir'}"
-        path.write_text(str(program), encoding="utf-8")
+        path.write_text(_text(program), encoding="utf-8")
         written.append(path)
     if flags.xla_dump_hlo_as_proto and isinstance(program, Module):
         from xyla.formats import hlo_proto
@@ -38,3 +38,11 @@ def dump_program(program: Loaded, folder: Path, stage: str, flags: Flags) -> lis
         path.write_bytes(hlo_proto.to_bytes(program))
         written.append(path)
     return written
+
+
+def _text(program: Loaded) -> str:
+    if isinstance(program, Module):
+        return str(program)
+    from xyla.formats.mlir.printer import print_module
+
+    return print_module(program.mlir)

@@ -14,16 +14,16 @@ import numpy as np
 from xyla import formats
 from xyla.clients.random_args import leaf_shapes
 from xyla.hlo.module import Module
+from xyla.hlo.shape import Shape
+from xyla.support import dtypes
 from xyla.support.dtypes import ElementType
 from xyla.support.status import Status, XylaError, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from xyla.formats.stablehlo import StablehloProgram
-    from xyla.hlo.shape import Shape
-
-    Program = Module | StablehloProgram
+    from xyla.formats import Loaded
+    from xyla.formats.stablehlo.program import StablehloProgram
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -42,13 +42,13 @@ def read_bytes(file: str) -> tuple[bytes, str]:
         raise XylaError(Status.NOT_FOUND, f"cannot read {file}: {error.strerror or error}") from error
 
 
-def read_program(file: str, kind: str | None) -> Program:
+def read_program(file: str, kind: str | None) -> Loaded:
     """Loads one program; `kind` names its language, None finds it from the content."""
     data, name = read_bytes(file)
     return formats.load_bytes(data, name, kind)
 
 
-def read_programs(file: str, kind: str | None, split: bool) -> Iterable[Program]:
+def read_programs(file: str, kind: str | None, split: bool) -> Iterable[Loaded]:
     """Loads the program of a file, or with `split` each of those that `// -----` lines part."""
     if not split:
         return [read_program(file, kind)]
@@ -113,6 +113,36 @@ def bind_types(arrays: Iterable[Array], shapes: Iterable[Shape], what: str) -> l
         raise invalid(f"the program takes {len(leaves)} {what}(s), the archive has {len(given)}")
     pairs = enumerate(zip(given, leaves, strict=True))
     return [_typed(array, leaf.element_type, f"{what} {i}") for i, (array, leaf) in pairs]
+
+
+def as_module(program: Loaded, arrays: Sequence[Array]) -> Module:
+    """The program as HLO; one that only its arguments make static takes their shapes (`arrays`, may be empty).
+
+    Raises INVALID_ARGUMENT when a parameter's shape is open and no array is given for it.
+    """
+    if isinstance(program, Module):
+        return program
+    types = program.parameter_types
+    return program.refine([_open_shape(program, i, arrays[i] if i < len(arrays) else None) for i in range(len(types))])
+
+
+def _open_shape(program: StablehloProgram, index: int, array: Array | None) -> Shape:
+    from xyla.formats.mlir.types import TensorType
+    from xyla.formats.stablehlo.program import NotHloError
+    from xyla.formats.stablehlo.types import shape_of
+
+    kind = program.parameter_types[index]
+    try:
+        return shape_of(kind)
+    except NotHloError as error:
+        if array is None:
+            raise invalid(f"parameter {index} is {kind}: give --args with an array of a certain shape") from error
+    try:
+        named = str(kind.element) if isinstance(kind, TensorType) else ""
+        element = dtypes.by_numpy(array.dtype) if "!" in named else dtypes.by_mlir(named)
+    except KeyError as error:
+        raise invalid(f"parameter {index} is {kind}: an array of {array.dtype} cannot be it") from error
+    return Shape.array(element, array.shape)
 
 
 def _typed(array: Array, kind: ElementType, where: str) -> Array:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xyla.clients.cli.inputs import Program, read_programs
+from xyla.clients.cli.inputs import read_programs
 from xyla.hlo.module import Module
 from xyla.support.status import unimplemented
+
+if TYPE_CHECKING:
+    from xyla.formats import Loaded
+    from xyla.formats.stablehlo.program import StablehloProgram
 
 SEPARATOR = "\n// -----\n\n"
 
@@ -35,7 +40,7 @@ def execute(options: Options) -> int:
     return 0
 
 
-def _written(program: Program, options: Options) -> str | bytes:
+def _written(program: Loaded, options: Options) -> str | bytes:
     if not isinstance(program, Module):
         return _written_dynamic(program, options)
     if options.verify:
@@ -50,11 +55,13 @@ def _written(program: Program, options: Options) -> str | bytes:
     return text if text.endswith("\n") else text + "\n"
 
 
-def _written_dynamic(program: Program, options: Options) -> str:
+def _written_dynamic(program: StablehloProgram, options: Options) -> str:
     if options.style != "long" or options.verify:
         what = "--verify" if options.verify else f"--print {options.style}"
-        raise unimplemented(f"{what}: HLO cannot express this program: {program.reason}")
-    return str(program).rstrip("\n") + "\n"
+        raise unimplemented(f"{what}: HLO cannot express this program: {program.reason}", span=program.span)
+    from xyla.formats.mlir.printer import print_module
+
+    return print_module(program.mlir).rstrip("\n") + "\n"
 
 
 def _write_text(text: str, output: Path | None) -> None:

@@ -54,13 +54,18 @@ def execute(options: Options) -> int:
     if options.args is not None and options.seed is not None:
         raise invalid("--args and --random-args both say what the arguments are: give one")
     program = inputs.read_program(options.file, options.source)
+    chosen = flags.current()
+    if folder := options.dump_to or chosen.xla_dump_to:
+        dump_program(program, Path(folder), "before_optimizations", chosen)
     archive = inputs.read_arrays(options.args) if options.args is not None else {}
-    args = _arguments(program, options, archive)
-    executable, call = _prepare(program, options)
+    given = inputs.numbered(archive, "arg", "in")
+    module = inputs.as_module(program, given)
+    args = _arguments(module, options, given)
+    executable, call = _prepare(module, options.engine)
     outputs = call(args)
     if options.out is not None:
         _save(options.out, outputs)
-    code = _check(program, options, archive, args, outputs) if options.compare else OK
+    code = _check(module, options.engine, archive, args, outputs) if options.compare else OK
     if options.bench is not None:
         _print(_timing(call, args, options.bench))
     if options.stats:
@@ -70,30 +75,23 @@ def execute(options: Options) -> int:
     return code
 
 
-def _arguments(program: inputs.Program, options: Options, archive: dict[str, Array]) -> list[Array]:
-    shapes = program.entry_parameter_shapes()
+def _arguments(module: Module, options: Options, given: Sequence[Array]) -> list[Array]:
+    shapes = module.entry_parameter_shapes()
     if options.seed is not None:
         return random_args(shapes, options.seed)
-    if options.args is not None:
-        return inputs.bind_types(inputs.numbered(archive, "arg", "in"), shapes, "argument")
     needed = len(leaf_shapes(shapes))
-    if needed:
-        raise invalid(f"{options.file} has {needed} parameter{'s' * (needed > 1)}: give --args or --random-args")
-    return []
+    if options.args is None and needed:
+        raise invalid(f"{options.file} takes {needed} argument(s): give --args or --random-args")
+    return inputs.bind_types(given, shapes, "argument")
 
 
-def _prepare(program: inputs.Program, options: Options) -> tuple[object, Call]:
-    """(what has statistics, how to run it). A dynamic program is compiled when its arguments are known."""
+def _prepare(module: Module, engine: str) -> tuple[object, Call]:
+    """(what has statistics, how to run the module)."""
     import xyla
 
-    chosen = flags.current()
-    if folder := options.dump_to or chosen.xla_dump_to:
-        dump_program(program, Path(folder), "before_optimizations", chosen)
-    if options.engine == "reference":
-        return None, lambda args: xyla.interp.run(program, args)
-    if not isinstance(program, Module):
-        return None, lambda args: xyla.run(program, args, engine=options.engine)
-    executable = xyla.compile(program, engine=options.engine)
+    if engine == "reference":
+        return None, lambda args: xyla.interp.run(module, args)
+    executable = xyla.compile(module, engine=engine)
     return executable, lambda args: executable(*args)
 
 
@@ -104,22 +102,18 @@ def _save(path: Path, outputs: Sequence[Array]) -> None:
 
 
 def _check(
-    program: inputs.Program,
-    options: Options,
-    archive: dict[str, Array],
-    args: Sequence[Array],
-    outputs: Sequence[Array],
+    module: Module, engine: str, archive: dict[str, Array], args: Sequence[Array], outputs: Sequence[Array]
 ) -> int:
     """Compares with the evaluator and with the archive's own results, prints both, returns the exit code."""
     import xyla
 
-    length = reduction_length(program) if isinstance(program, Module) else 1
+    length = reduction_length(module)
     start = time.perf_counter()
-    rows = _rows("evaluator", outputs, xyla.interp.run(program, args), length)
+    rows = _rows("evaluator", outputs, xyla.interp.run(module, args), length)
     seconds = time.perf_counter() - start
     if stored := inputs.numbered(archive, "expected", "out"):
         rows += _rows("file", outputs, _as_types(stored, outputs), length)
-    _print(_comparison_table(rows, f"{options.engine} against the right results (evaluator: {seconds:.2f} s)"))
+    _print(_comparison_table(rows, f"{engine} against the right results (evaluator: {seconds:.2f} s)"))
     return OK if all(row.result.ok for row in rows) else MISMATCH
 
 
