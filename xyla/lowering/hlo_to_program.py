@@ -172,7 +172,7 @@ class Lowerer:
         inputs: list[Buffer],
         outputs: list[Buffer],
     ) -> None:
-        args = [*inputs, *outputs, *(self._literal(c) for c in unit.constants)]
+        args = [*inputs, *outputs, *(self._literal(_row_major(c)) for c in unit.constants)]
         if unit.scratch_bytes:
             args.append(self.plan.temp(frame, unit.scratch_bytes, position))
         number = self.kernels.setdefault(unit.source.symbol, len(self.kernels))
@@ -347,6 +347,11 @@ def array_type(shape: Shape) -> ArrayType:
         raise unimplemented(f"tiled layout {shape}")
     size = shape.element_type.itemsize
     return ArrayType(shape.element_type.np, shape.dims, tuple(s * size for s in shape.strides()))
+
+
+def _row_major(literal: Literal) -> Literal:
+    """The literal as kernels want their constant arguments: without a layout."""
+    return literal if literal.shape.layout is None else literal.with_shape(literal.shape.without_layout())
 
 
 def physical_bytes(literal: Literal) -> np.ndarray[Any, np.dtype[np.uint8]]:
