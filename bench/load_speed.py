@@ -8,7 +8,7 @@ from typing import Any
 
 import xyla
 from bench.tables import show
-from xyla import formats
+from xyla.formats.detect import load_file
 from xyla.testing import data
 
 RUNS = 3
@@ -43,7 +43,7 @@ def main() -> None:
         rows.append((path.name, path.stat().st_size / 1e6, module.num_instructions, seconds))
     for megabytes in (64, 128):
         text = hex_program(megabytes).encode()
-        seconds, module = best(lambda text=text: formats.load_bytes(text, "hex.mlir"))
+        seconds, module = best(lambda text=text: load_file(text, "hex.mlir"))
         rows.append((f"{megabytes} MB of hex digits", len(text) / 1e6, module.num_instructions, seconds))
     show(f"loading (least of {RUNS})", ("file", "MB", "instructions", "seconds"), rows)
 

@@ -10,7 +10,7 @@ from xyla.hlo.module import Module
 from xyla.support.flags import Flags
 
 if TYPE_CHECKING:
-    from xyla.formats import Loaded
+    from xyla.formats.detect import Loaded
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 

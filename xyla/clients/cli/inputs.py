@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xyla import formats
 from xyla.clients.random_args import leaf_shapes
+from xyla.formats.detect import load_file
 from xyla.hlo.module import Module
 from xyla.hlo.shape import Shape
 from xyla.support import dtypes
@@ -22,7 +22,7 @@ from xyla.support.status import Status, XylaError, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from xyla.formats import Loaded
+    from xyla.formats.detect import Loaded
     from xyla.formats.stablehlo.program import StablehloProgram
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -45,7 +45,7 @@ def read_bytes(file: str) -> tuple[bytes, str]:
 def read_program(file: str, kind: str | None) -> Loaded:
     """Loads one program; `kind` names its language, None finds it from the content."""
     data, name = read_bytes(file)
-    return formats.load_bytes(data, name, kind)
+    return load_file(data, name, kind)
 
 
 def read_programs(file: str, kind: str | None, split: bool) -> Iterable[Loaded]:
@@ -57,7 +57,7 @@ def read_programs(file: str, kind: str | None, split: bool) -> Iterable[Loaded]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise invalid(f"{name}: --split-input-file needs a text file: {error}") from error
-    return [formats.load_bytes(piece.encode(), name, kind) for piece in _pieces(text)]
+    return [load_file(piece.encode(), name, kind) for piece in _pieces(text)]
 
 
 def _pieces(text: str) -> list[str]:

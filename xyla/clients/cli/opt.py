@@ -12,7 +12,7 @@ from xyla.hlo.module import Module
 from xyla.support.status import unimplemented
 
 if TYPE_CHECKING:
-    from xyla.formats import Loaded
+    from xyla.formats.detect import Loaded
     from xyla.formats.stablehlo.program import StablehloProgram
 
 SEPARATOR = "\n// -----\n\n"
