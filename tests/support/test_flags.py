@@ -17,12 +17,12 @@ def failure(text: str) -> XylaError:
 
 def test_types_follow_the_fields() -> None:
     got = flags.parse(
-        "--xla_dump_to=/d --xla_dump_hlo_as_proto --xla_dump_hlo_as_text=false "
+        "--xla_dump_to=/d --xla_dump_hlo_as_proto --xla_cpu_enable_fast_math=false "
         "--xla_disable_hlo_passes=dce,cse --xla_force_host_platform_device_count=8"
     ).flags
     assert got.xla_dump_to == "/d"
     assert got.xla_dump_hlo_as_proto is True
-    assert got.xla_dump_hlo_as_text is False
+    assert got.xla_cpu_enable_fast_math is False
     assert got.xla_disable_hlo_passes == ("dce", "cse")
     assert got.xla_force_host_platform_device_count == 8
 
@@ -47,7 +47,7 @@ def test_unknown_flag_suggests_and_locates() -> None:
     ("text", "part"),
     [
         ("--xla_dump_to", "needs a value"),
-        ("--xla_dump_hlo_as_text=maybe", "expected true or false"),
+        ("--xla_dump_hlo_as_proto=maybe", "expected true or false"),
         ("--xla_force_host_platform_device_count=many", "expected an integer"),
         ("--xla_force_host_platform_device_count=0", "1 to 4096"),
         ("--xla_dump_hlo_pass_re=(", "not a regular expression"),

@@ -34,8 +34,7 @@ class Flags:
     """Every flag that xyla reads, under XLA's name."""
 
     xla_dump_to: str = _flag("", "Folder that receives the modules that are compiled.")
-    xla_dump_hlo_as_text: bool = _flag(True, "Dump modules as HLO text.")
-    xla_dump_hlo_as_proto: bool = _flag(False, "Dump modules as binary HloProto.")
+    xla_dump_hlo_as_proto: bool = _flag(False, "Dump modules as binary HloProto too.")
     xla_dump_hlo_module_re: str = _flag(".*", "Dump only modules whose name matches this regular expression.")
     xla_dump_hlo_pass_re: str = _flag("", "Dump around passes whose name matches this expression.", _NO_PASSES)
     xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Names of passes to leave out, by commas.", _NO_PASSES)
@@ -56,6 +55,7 @@ WITHOUT_EFFECT: dict[str, str] = {
     "xla_cpu_multi_thread_eigen": "xyla has no Eigen thread pool",
     "xla_cpu_use_thunk_runtime": "programs always run as thunks",
     "xla_cpu_prefer_vector_width": "kernels always use the widest vectors that the host runs well",
+    "xla_dump_hlo_as_text": "dumps always hold the text",
     "xla_dump_large_constants": "dumps always hold constants in full",
     "xla_gpu_autotune_level": "it tunes NVIDIA kernels",
     "xla_gpu_cuda_data_dir": "it names a CUDA installation",

@@ -76,7 +76,9 @@ def run(
         int | None, typer.Option(metavar="N", min=1, help="Run N times; print the least and the median time.")
     ] = None,
     stats: Annotated[bool, typer.Option(help="Print kernels, library calls, cache hits, compile time.")] = False,
-    dump_to: Annotated[Path | None, typer.Option(help="Write the modules and the kernels to this folder.")] = None,
+    dump_to: Annotated[
+        Path | None, typer.Option(help="Write the module and each kernel's LLVM IR to this folder.")
+    ] = None,
     source: FromOption = None,
 ) -> None:
     """Compile a program, run it, and print or check its results."""

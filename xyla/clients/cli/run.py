@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import statistics
 import sys
 import time
@@ -15,7 +16,6 @@ import numpy as np
 
 from xyla.clients.cli import inputs
 from xyla.clients.compare import compare, reduction_length
-from xyla.clients.dump import dump_program
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.hlo.module import Module
 from xyla.support import flags
@@ -54,14 +54,11 @@ def execute(options: Options) -> int:
     if options.args is not None and options.seed is not None:
         raise invalid("--args and --random-args both say what the arguments are: give one")
     program = inputs.read_program(options.file, options.source)
-    chosen = flags.current()
-    if folder := options.dump_to or chosen.xla_dump_to:
-        dump_program(program, Path(folder), "before_optimizations", chosen)
     archive = inputs.read_arrays(options.args) if options.args is not None else {}
     given = inputs.numbered(archive, "arg", "in")
     module = inputs.as_module(program, given)
     args = _arguments(module, options, given)
-    executable, call = _prepare(module, options.engine)
+    executable, call = _prepare(module, options)
     outputs = call(args)
     if options.out is not None:
         _save(options.out, outputs)
@@ -85,14 +82,32 @@ def _arguments(module: Module, options: Options, given: Sequence[Array]) -> list
     return inputs.bind_types(given, shapes, "argument")
 
 
-def _prepare(module: Module, engine: str) -> tuple[object, Call]:
+def _prepare(module: Module, options: Options) -> tuple[object, Call]:
     """(what has statistics, how to run the module)."""
     import xyla
 
-    if engine == "reference":
+    folder = _dump_folder(module, options.dump_to)
+    if options.engine == "reference":
+        if options.dump_to is not None:
+            raise invalid("--dump-to has nothing to write: the reference engine compiles nothing")
         return None, lambda args: xyla.interp.run(module, args)
-    executable = xyla.compile(module, engine=engine)
+    executable = xyla.compile(module, dump_to=folder)
     return executable, lambda args: executable(*args)
+
+
+def _dump_folder(module: Module, asked: Path | None) -> str | None:
+    """Where to dump, by the option or the flags; a HloProto is written here, the rest by the compiler."""
+    chosen = flags.current()
+    folder = str(asked or chosen.xla_dump_to)
+    if not folder or not re.search(chosen.xla_dump_hlo_module_re, module.name):
+        return None
+    if chosen.xla_dump_hlo_as_proto:
+        from xyla.formats import hlo_proto
+
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        stem = re.sub(r"[^\w.-]", "_", module.name)[:100]
+        (Path(folder) / f"{stem}.hlo.pb").write_bytes(hlo_proto.to_bytes(module))
+    return folder
 
 
 def _save(path: Path, outputs: Sequence[Array]) -> None:
