@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xyla.hlo.literal import Literal
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
+from xyla.hlo.rules import structure as rules
 
 _SEM = "operation_semantics#"
 
@@ -57,17 +58,23 @@ class CopyStartAttrs(Attrs):
 
 
 _LEAF = Trait.LEAF
-PARAMETER = define(OpDef("parameter", 0, ParameterAttrs, None, _SEM + "parameter", _LEAF))
-CONSTANT = define(OpDef("constant", 0, ConstantAttrs, None, _SEM + "constant", _LEAF))
-IOTA = define(OpDef("iota", 0, IotaAttrs, None, _SEM + "iota", _LEAF))
-PARTITION_ID = define(OpDef("partition-id", 0, NoAttrs, None, _SEM + "partitionid", _LEAF))
-REPLICA_ID = define(OpDef("replica-id", 0, NoAttrs, None, _SEM + "replicaid", _LEAF))
-TUPLE = define(OpDef("tuple", None, NoAttrs, None, _SEM + "tuple"))
-GET_TUPLE_ELEMENT = define(OpDef("get-tuple-element", 1, IndexAttrs, None, _SEM + "gettupleelement"))
-AFTER_ALL = define(OpDef("after-all", None, NoAttrs, None, _SEM + "afterall"))
-ADD_DEPENDENCY = define(OpDef("add-dependency", 2, NoAttrs, None, _SEM + "adddependency"))
-OPT_BARRIER = define(OpDef("opt-barrier", 1, NoAttrs, None, _SEM + "optimizationbarrier"))
-DOMAIN = define(OpDef("domain", 1, DomainAttrs, None, _SEM + "domain"))
-COPY = define(OpDef("copy", 1, NoAttrs, None, _SEM + "copy", Trait.DATA_MOVEMENT))
-COPY_START = define(OpDef("copy-start", 1, CopyStartAttrs, None, _SEM + "copystart", Trait.ASYNC_START))
-COPY_DONE = define(OpDef("copy-done", 1, NoAttrs, None, _SEM + "copydone", Trait.ASYNC_DONE))
+PARAMETER = define(
+    OpDef("parameter", 0, ParameterAttrs, None, _SEM + "parameter", _LEAF, verify=rules.verify_parameter)
+)
+CONSTANT = define(
+    OpDef("constant", 0, ConstantAttrs, rules.constant_shape, _SEM + "constant", _LEAF, verify=rules.verify_constant)
+)
+IOTA = define(OpDef("iota", 0, IotaAttrs, None, _SEM + "iota", _LEAF, verify=rules.verify_iota))
+PARTITION_ID = define(OpDef("partition-id", 0, NoAttrs, rules.id_shape, _SEM + "partitionid", _LEAF))
+REPLICA_ID = define(OpDef("replica-id", 0, NoAttrs, rules.id_shape, _SEM + "replicaid", _LEAF))
+TUPLE = define(OpDef("tuple", None, NoAttrs, rules.tuple_shape, _SEM + "tuple"))
+GET_TUPLE_ELEMENT = define(OpDef("get-tuple-element", 1, IndexAttrs, rules.element_shape, _SEM + "gettupleelement"))
+AFTER_ALL = define(OpDef("after-all", None, NoAttrs, rules.token_shape, _SEM + "afterall"))
+ADD_DEPENDENCY = define(OpDef("add-dependency", 2, NoAttrs, rules.add_dependency_shape, _SEM + "adddependency"))
+OPT_BARRIER = define(OpDef("opt-barrier", 1, NoAttrs, rules.same_shape, _SEM + "optimizationbarrier"))
+DOMAIN = define(OpDef("domain", 1, DomainAttrs, rules.same_shape, _SEM + "domain"))
+COPY = define(OpDef("copy", 1, NoAttrs, rules.same_shape, _SEM + "copy", Trait.DATA_MOVEMENT))
+COPY_START = define(
+    OpDef("copy-start", 1, CopyStartAttrs, rules.copy_start_shape, _SEM + "copystart", Trait.ASYNC_START)
+)
+COPY_DONE = define(OpDef("copy-done", 1, NoAttrs, rules.copy_done_shape, _SEM + "copydone", Trait.ASYNC_DONE))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from xyla.hlo.attr_types import ReplicaGroups
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
+from xyla.hlo.rules import collectives as rules
 
 _SEM = "operation_semantics#"
 _COLL = Trait.COLLECTIVE
@@ -73,26 +74,125 @@ class SendRecvAttrs(Attrs):
 
 
 _APPLY = ("to_apply",)
-ALL_REDUCE = define(OpDef("all-reduce", None, AllReduceAttrs, None, _SEM + "allreduce", _COLL, _APPLY))
-ALL_REDUCE_START = define(OpDef("all-reduce-start", None, AllReduceAttrs, None, _SEM + "allreduce", _START, _APPLY))
-ALL_REDUCE_DONE = define(OpDef("all-reduce-done", 1, NoAttrs, None, _SEM + "allreduce", _DONE))
-ALL_GATHER = define(OpDef("all-gather", None, AllGatherAttrs, None, _SEM + "allgather", _COLL))
-ALL_GATHER_START = define(OpDef("all-gather-start", None, AllGatherAttrs, None, _SEM + "allgather", _START))
-ALL_GATHER_DONE = define(OpDef("all-gather-done", 1, NoAttrs, None, _SEM + "allgather", _DONE))
-REDUCE_SCATTER = define(OpDef("reduce-scatter", None, AllGatherAttrs, None, _SEM + "reducescatter", _COLL, _APPLY))
-ALL_TO_ALL = define(OpDef("all-to-all", None, AllToAllAttrs, None, _SEM + "alltoall", _COLL))
-RAGGED_ALL_TO_ALL = define(OpDef("ragged-all-to-all", 6, GroupsAttrs, None, _SEM + "raggedalltoall", _COLL))
+ALL_REDUCE = define(
+    OpDef(
+        "all-reduce",
+        None,
+        AllReduceAttrs,
+        rules.all_reduce_shape,
+        _SEM + "allreduce",
+        _COLL,
+        _APPLY,
+        verify=rules.verify_groups,
+    )
+)
+ALL_REDUCE_START = define(
+    OpDef(
+        "all-reduce-start",
+        None,
+        AllReduceAttrs,
+        rules.all_reduce_shape,
+        _SEM + "allreduce",
+        _START,
+        _APPLY,
+        verify=rules.verify_groups,
+    )
+)
+ALL_REDUCE_DONE = define(OpDef("all-reduce-done", 1, NoAttrs, rules.start_same_shape, _SEM + "allreduce", _DONE))
+ALL_GATHER = define(
+    OpDef("all-gather", None, AllGatherAttrs, None, _SEM + "allgather", _COLL, verify=rules.verify_all_gather)
+)
+ALL_GATHER_START = define(
+    OpDef(
+        "all-gather-start", None, AllGatherAttrs, None, _SEM + "allgather", _START, verify=rules.verify_all_gather_start
+    )
+)
+ALL_GATHER_DONE = define(OpDef("all-gather-done", 1, NoAttrs, rules.done_second_shape, _SEM + "allgather", _DONE))
+REDUCE_SCATTER = define(
+    OpDef(
+        "reduce-scatter",
+        None,
+        AllGatherAttrs,
+        None,
+        _SEM + "reducescatter",
+        _COLL,
+        _APPLY,
+        verify=rules.verify_reduce_scatter,
+    )
+)
+ALL_TO_ALL = define(
+    OpDef(
+        "all-to-all",
+        None,
+        AllToAllAttrs,
+        rules.all_to_all_shape,
+        _SEM + "alltoall",
+        _COLL,
+        verify=rules.verify_all_to_all,
+    )
+)
+RAGGED_ALL_TO_ALL = define(
+    OpDef(
+        "ragged-all-to-all",
+        6,
+        GroupsAttrs,
+        rules.ragged_all_to_all_shape,
+        _SEM + "raggedalltoall",
+        _COLL,
+        verify=rules.verify_groups,
+    )
+)
 COLLECTIVE_BROADCAST = define(
-    OpDef("collective-broadcast", None, GroupsAttrs, None, _SEM + "collectivebroadcast", _COLL)
+    OpDef(
+        "collective-broadcast",
+        None,
+        GroupsAttrs,
+        rules.collective_broadcast_shape,
+        _SEM + "collectivebroadcast",
+        _COLL,
+        verify=rules.verify_groups,
+    )
 )
 COLLECTIVE_PERMUTE = define(
-    OpDef("collective-permute", None, CollectivePermuteAttrs, None, _SEM + "collectivepermute", _COLL)
+    OpDef(
+        "collective-permute",
+        None,
+        CollectivePermuteAttrs,
+        rules.collective_permute_shape,
+        _SEM + "collectivepermute",
+        _COLL,
+        verify=rules.verify_pairs,
+    )
 )
 COLLECTIVE_PERMUTE_START = define(
-    OpDef("collective-permute-start", None, CollectivePermuteAttrs, None, _SEM + "collectivepermute", _START)
+    OpDef(
+        "collective-permute-start",
+        None,
+        CollectivePermuteAttrs,
+        rules.collective_permute_start_shape,
+        _SEM + "collectivepermute",
+        _START,
+        verify=rules.verify_pairs,
+    )
 )
-COLLECTIVE_PERMUTE_DONE = define(OpDef("collective-permute-done", 1, NoAttrs, None, _SEM + "collectivepermute", _DONE))
-SEND = define(OpDef("send", 2, SendRecvAttrs, None, _SEM + "send", Trait.SIDE_EFFECT | Trait.ASYNC_START))
-SEND_DONE = define(OpDef("send-done", 1, SendRecvAttrs, None, _SEM + "send", Trait.SIDE_EFFECT | _DONE))
-RECV = define(OpDef("recv", 1, SendRecvAttrs, None, _SEM + "recv", Trait.SIDE_EFFECT | Trait.ASYNC_START | Trait.LEAF))
-RECV_DONE = define(OpDef("recv-done", 1, SendRecvAttrs, None, _SEM + "recv", Trait.SIDE_EFFECT | _DONE))
+COLLECTIVE_PERMUTE_DONE = define(
+    OpDef("collective-permute-done", 1, NoAttrs, rules.done_second_shape, _SEM + "collectivepermute", _DONE)
+)
+SEND = define(OpDef("send", 2, SendRecvAttrs, rules.send_shape, _SEM + "send", Trait.SIDE_EFFECT | Trait.ASYNC_START))
+SEND_DONE = define(
+    OpDef("send-done", 1, SendRecvAttrs, rules.send_done_shape, _SEM + "send", Trait.SIDE_EFFECT | _DONE)
+)
+RECV = define(
+    OpDef(
+        "recv",
+        1,
+        SendRecvAttrs,
+        None,
+        _SEM + "recv",
+        Trait.SIDE_EFFECT | Trait.ASYNC_START | Trait.LEAF,
+        verify=rules.verify_recv,
+    )
+)
+RECV_DONE = define(
+    OpDef("recv-done", 1, SendRecvAttrs, rules.recv_done_shape, _SEM + "recv", Trait.SIDE_EFFECT | _DONE)
+)

@@ -20,6 +20,7 @@ from xyla.hlo.attr_types import (
     Window,
 )
 from xyla.hlo.op_def import AttrKind, Attrs, OpDef, Trait, attr, define
+from xyla.hlo.rules import contraction, reduction, transforms
 
 _SEM = "operation_semantics#"
 
@@ -157,31 +158,66 @@ class DeltaAttrs(Attrs):
 
 
 _APPLY = ("to_apply",)
-DOT = define(OpDef("dot", None, DotAttrs, None, _SEM + "dotgeneral", min_arity=2))
-RAGGED_DOT = define(OpDef("ragged-dot", 3, RaggedDotAttrs, None, _SEM + "raggeddot"))
-SCALED_DOT = define(OpDef("scaled-dot", 4, DotAttrs, None, _SEM + "scaleddot"))
-CONVOLUTION = define(OpDef("convolution", 2, ConvolutionAttrs, None, _SEM + "conv_convolution"))
-REDUCE = define(OpDef("reduce", None, ReduceAttrs, None, _SEM + "reduce", called=_APPLY, min_arity=2))
+DOT = define(OpDef("dot", None, DotAttrs, contraction.dot_shape, _SEM + "dotgeneral", min_arity=2))
+RAGGED_DOT = define(OpDef("ragged-dot", 3, RaggedDotAttrs, contraction.ragged_dot_shape, _SEM + "raggeddot"))
+SCALED_DOT = define(OpDef("scaled-dot", 4, DotAttrs, contraction.scaled_dot_shape, _SEM + "scaleddot"))
+CONVOLUTION = define(
+    OpDef("convolution", 2, ConvolutionAttrs, contraction.convolution_shape, _SEM + "conv_convolution")
+)
+REDUCE = define(OpDef("reduce", None, ReduceAttrs, reduction.reduce_shape, _SEM + "reduce", called=_APPLY, min_arity=2))
 REDUCE_WINDOW = define(
-    OpDef("reduce-window", None, WindowAttrs, None, _SEM + "reducewindow", called=_APPLY, min_arity=2)
+    OpDef(
+        "reduce-window",
+        None,
+        WindowAttrs,
+        reduction.reduce_window_shape,
+        _SEM + "reducewindow",
+        called=_APPLY,
+        min_arity=2,
+    )
 )
 SELECT_AND_SCATTER = define(
-    OpDef("select-and-scatter", 3, WindowAttrs, None, _SEM + "selectandscatter", called=("select", "scatter"))
+    OpDef(
+        "select-and-scatter",
+        3,
+        WindowAttrs,
+        reduction.select_and_scatter_shape,
+        _SEM + "selectandscatter",
+        called=("select", "scatter"),
+    )
 )
-SORT = define(OpDef("sort", None, SortAttrs, None, _SEM + "sort", called=_APPLY, min_arity=1))
-SCAN = define(OpDef("scan", None, ScanAttrs, None, "xla/hlo/ir scan", called=_APPLY, min_arity=1))
-TOPK = define(OpDef("topk", 1, TopKAttrs, None, "xla/hlo/ir topk"))
-FFT = define(OpDef("fft", 1, FftAttrs, None, _SEM + "fft"))
-CHOLESKY = define(OpDef("cholesky", 1, CholeskyAttrs, None, _SEM + "cholesky"))
-TRIANGULAR_SOLVE = define(OpDef("triangular-solve", 2, TriangularSolveAttrs, None, _SEM + "triangularsolve"))
-BATCH_NORM_TRAINING = define(OpDef("batch-norm-training", 3, BatchNormAttrs, None, _SEM + "batchnormtraining"))
-BATCH_NORM_INFERENCE = define(OpDef("batch-norm-inference", 5, BatchNormAttrs, None, _SEM + "batchnorminference"))
-BATCH_NORM_GRAD = define(OpDef("batch-norm-grad", 5, BatchNormAttrs, None, _SEM + "batchnormgrad"))
-RNG = define(OpDef("rng", 2, RngAttrs, None, _SEM + "rngnormal", Trait.STATEFUL_RNG | Trait.LEAF))
+SORT = define(OpDef("sort", None, SortAttrs, reduction.sort_shape, _SEM + "sort", called=_APPLY, min_arity=1))
+SCAN = define(OpDef("scan", None, ScanAttrs, reduction.scan_shape, "xla/hlo/ir scan", called=_APPLY, min_arity=1))
+TOPK = define(OpDef("topk", 1, TopKAttrs, reduction.topk_shape, "xla/hlo/ir topk"))
+FFT = define(OpDef("fft", 1, FftAttrs, transforms.fft_shape, _SEM + "fft"))
+CHOLESKY = define(OpDef("cholesky", 1, CholeskyAttrs, transforms.cholesky_shape, _SEM + "cholesky"))
+TRIANGULAR_SOLVE = define(
+    OpDef("triangular-solve", 2, TriangularSolveAttrs, transforms.triangular_solve_shape, _SEM + "triangularsolve")
+)
+BATCH_NORM_TRAINING = define(
+    OpDef("batch-norm-training", 3, BatchNormAttrs, transforms.batch_norm_training_shape, _SEM + "batchnormtraining")
+)
+BATCH_NORM_INFERENCE = define(
+    OpDef("batch-norm-inference", 5, BatchNormAttrs, transforms.batch_norm_inference_shape, _SEM + "batchnorminference")
+)
+BATCH_NORM_GRAD = define(
+    OpDef("batch-norm-grad", 5, BatchNormAttrs, transforms.batch_norm_grad_shape, _SEM + "batchnormgrad")
+)
+RNG = define(
+    OpDef("rng", 2, RngAttrs, None, _SEM + "rngnormal", Trait.STATEFUL_RNG | Trait.LEAF, verify=transforms.verify_rng)
+)
 RNG_BIT_GENERATOR = define(
-    OpDef("rng-bit-generator", 1, RngBitGeneratorAttrs, None, _SEM + "rngbitgenerator", Trait.LEAF)
+    OpDef(
+        "rng-bit-generator",
+        1,
+        RngBitGeneratorAttrs,
+        None,
+        _SEM + "rngbitgenerator",
+        Trait.LEAF,
+        verify=transforms.verify_rng_bit_generator,
+    )
 )
 RNG_GET_AND_UPDATE_STATE = define(
-    OpDef("rng-get-and-update-state", 0, DeltaAttrs, None, "hlo rng-get-and-update-state",
+    OpDef("rng-get-and-update-state", 0, DeltaAttrs, transforms.rng_state_shape, "hlo rng-get-and-update-state",
           Trait.STATEFUL_RNG | Trait.SIDE_EFFECT | Trait.LEAF)
 )  # fmt: skip

@@ -20,6 +20,8 @@ from xyla.hlo.attr_types import (
 from xyla.hlo.literal import Literal
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
 from xyla.hlo.ops.movement import DimensionsAttrs
+from xyla.hlo.rules import control as rules
+from xyla.hlo.rules.reduction import map_shape
 from xyla.hlo.shape import Shape
 
 _SEM = "operation_semantics#"
@@ -83,18 +85,22 @@ class AsyncAttrs(Attrs):
     async_execution_thread: str = attr(AttrKind.STRING, "")
 
 
-CALL = define(OpDef("call", None, CallAttrs, None, _SEM + "call", called=("to_apply",)))
-FUSION = define(OpDef("fusion", None, FusionAttrs, None, "hlo fusion", called=("calls",)))
-MAP = define(OpDef("map", None, DimensionsAttrs, None, _SEM + "map", called=("to_apply",), min_arity=1))
+CALL = define(
+    OpDef("call", None, CallAttrs, rules.call_shape, _SEM + "call", called=("to_apply",), verify=rules.verify_aliasing)
+)
+FUSION = define(
+    OpDef("fusion", None, FusionAttrs, rules.call_shape, "hlo fusion", called=("calls",), verify=rules.verify_aliasing)
+)
+MAP = define(OpDef("map", None, DimensionsAttrs, map_shape, _SEM + "map", called=("to_apply",), min_arity=1))
 # The roles print as condition=, body=.
-WHILE = define(OpDef("while", 1, NoAttrs, None, _SEM + "while", called=("condition", "body")))
+WHILE = define(OpDef("while", 1, NoAttrs, rules.while_shape, _SEM + "while", called=("condition", "body")))
 # Predicated conditionals have a pred operand 0 and called = (true, false); indexed ones an s32 operand 0.
 CONDITIONAL = define(
     OpDef(
         "conditional",
         None,
         NoAttrs,
-        None,
+        rules.conditional_shape,
         _SEM + "conditional",
         called=("branch_computations*",),
         min_arity=1,
@@ -109,10 +115,13 @@ CUSTOM_CALL = define(
         _SEM + "customcall",
         Trait.LEAF,
         called=("called_computations*",),
+        verify=rules.verify_custom_call,
     )
 )
-INFEED = define(OpDef("infeed", 1, InfeedAttrs, None, _SEM + "infeed", _EFFECT | Trait.LEAF))
-OUTFEED = define(OpDef("outfeed", 2, OutfeedAttrs, None, _SEM + "outfeed", _EFFECT))
+INFEED = define(
+    OpDef("infeed", 1, InfeedAttrs, None, _SEM + "infeed", _EFFECT | Trait.LEAF, verify=rules.verify_infeed)
+)
+OUTFEED = define(OpDef("outfeed", 2, OutfeedAttrs, rules.outfeed_shape, _SEM + "outfeed", _EFFECT))
 ASYNC_START = define(
     OpDef(
         "async-start",
@@ -122,7 +131,28 @@ ASYNC_START = define(
         "hlo async-start",
         Trait.ASYNC_START | Trait.LEAF,
         called=("calls",),
+        verify=rules.verify_async_start,
     )
 )
-ASYNC_UPDATE = define(OpDef("async-update", 1, AsyncAttrs, None, "hlo async-update", Trait.LEAF))
-ASYNC_DONE = define(OpDef("async-done", 1, AsyncAttrs, None, "hlo async-done", Trait.ASYNC_DONE | Trait.LEAF))
+ASYNC_UPDATE = define(
+    OpDef(
+        "async-update",
+        1,
+        AsyncAttrs,
+        rules.async_update_shape,
+        "hlo async-update",
+        Trait.LEAF,
+        verify=rules.verify_async_chain,
+    )
+)
+ASYNC_DONE = define(
+    OpDef(
+        "async-done",
+        1,
+        AsyncAttrs,
+        rules.async_done_shape,
+        "hlo async-done",
+        Trait.ASYNC_DONE | Trait.LEAF,
+        verify=rules.verify_async_chain,
+    )
+)

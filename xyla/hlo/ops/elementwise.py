@@ -5,12 +5,12 @@ Spec: XLA operation semantics, "Element-wise unary/binary functions", "Clamp", "
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xyla.hlo.attr_types import ComparisonDirection, ComparisonType
-from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
-from xyla.hlo.shape import Shape
+from xyla.hlo.op_def import AttrKind, Attrs, InferFn, NoAttrs, OpDef, Trait, attr, define
+from xyla.hlo.rules import common
+from xyla.hlo.rules import elementwise as rules
 
 _E = Trait.ELEMENTWISE
 _C = Trait.COMMUTATIVE
@@ -40,87 +40,120 @@ class ReducePrecisionAttrs(Attrs):
     mantissa_bits: int = attr(AttrKind.INT)
 
 
-def _unary(name: str, attrs: type[Attrs] = NoAttrs) -> OpDef[Attrs]:
-    return define(OpDef(name, 1, attrs, None, f"operation_semantics#element-wise_unary_functions {name}", _E))
+def _unary(name: str, infer: InferFn, attrs: type[Attrs] = NoAttrs) -> OpDef[Attrs]:
+    return define(OpDef(name, 1, attrs, infer, f"operation_semantics#element-wise_unary_functions {name}", _E))
 
 
-def _binary(name: str, traits: Trait = Trait.NONE) -> OpDef[NoAttrs]:
-    return define(
-        OpDef(
-            name,
-            2,
-            NoAttrs,
-            None,
-            f"operation_semantics#element-wise_binary_arithmetic_operations {name}",
-            _E | traits,
-        )
-    )
+def _binary(name: str, infer: InferFn, traits: Trait = Trait.NONE) -> OpDef[NoAttrs]:
+    spec = f"operation_semantics#element-wise_binary_arithmetic_operations {name}"
+    return define(OpDef(name, 2, NoAttrs, infer, spec, _E | traits))
 
 
-ABS = _unary("abs")
-CEIL = _unary("ceil")
-CBRT = _unary("cbrt", attrs=UnaryMathAttrs)
-CLZ = _unary("count-leading-zeros")
-COSINE = _unary("cosine", attrs=UnaryMathAttrs)
-COSH = _unary("cosh", attrs=UnaryMathAttrs)
-ACOS = _unary("acos", attrs=UnaryMathAttrs)
-ACOSH = _unary("acosh", attrs=UnaryMathAttrs)
-ASIN = _unary("asin", attrs=UnaryMathAttrs)
-ASINH = _unary("asinh", attrs=UnaryMathAttrs)
-ATANH = _unary("atanh", attrs=UnaryMathAttrs)
-SINH = _unary("sinh", attrs=UnaryMathAttrs)
-ERF = _unary("erf", attrs=UnaryMathAttrs)
-EXP = _unary("exponential", attrs=UnaryMathAttrs)
-EXPM1 = _unary("exponential-minus-one", attrs=UnaryMathAttrs)
-FLOOR = _unary("floor")
-IMAG = _unary("imag")
-IS_FINITE = _unary("is-finite")
-LOG = _unary("log", attrs=UnaryMathAttrs)
-LOG1P = _unary("log-plus-one", attrs=UnaryMathAttrs)
-LOGISTIC = _unary("logistic", attrs=UnaryMathAttrs)
-NEGATE = _unary("negate")
-NOT = _unary("not")
-POPCNT = _unary("popcnt")
-REAL = _unary("real")
-ROUND_AFZ = _unary("round-nearest-afz")
-ROUND_EVEN = _unary("round-nearest-even")
-RSQRT = _unary("rsqrt", attrs=UnaryMathAttrs)
-SIGN = _unary("sign")
-SINE = _unary("sine", attrs=UnaryMathAttrs)
-SQRT = _unary("sqrt", attrs=UnaryMathAttrs)
-TAN = _unary("tan", attrs=UnaryMathAttrs)
-TANH = _unary("tanh", attrs=UnaryMathAttrs)
+_ANY = rules.binary(rules.ANY)
+_NUMBERS = rules.binary(rules.NUMBERS)
+_BITS = rules.binary(rules.BITS)
+_SHIFTS = rules.binary(common.INTEGERS)
+_MATH = rules.unary(rules.REAL_OR_COMPLEX)
+_ROUND = rules.unary(common.FLOATS)
+_COUNT = rules.unary(common.INTEGERS)
+
+
+ABS = _unary("abs", rules.abs_shape)
+CEIL = _unary("ceil", _ROUND)
+CBRT = _unary("cbrt", _MATH, attrs=UnaryMathAttrs)
+CLZ = _unary("count-leading-zeros", _COUNT)
+COSINE = _unary("cosine", _MATH, attrs=UnaryMathAttrs)
+COSH = _unary("cosh", _MATH, attrs=UnaryMathAttrs)
+ACOS = _unary("acos", _MATH, attrs=UnaryMathAttrs)
+ACOSH = _unary("acosh", _MATH, attrs=UnaryMathAttrs)
+ASIN = _unary("asin", _MATH, attrs=UnaryMathAttrs)
+ASINH = _unary("asinh", _MATH, attrs=UnaryMathAttrs)
+ATANH = _unary("atanh", _MATH, attrs=UnaryMathAttrs)
+SINH = _unary("sinh", _MATH, attrs=UnaryMathAttrs)
+ERF = _unary("erf", _MATH, attrs=UnaryMathAttrs)
+EXP = _unary("exponential", _MATH, attrs=UnaryMathAttrs)
+EXPM1 = _unary("exponential-minus-one", _MATH, attrs=UnaryMathAttrs)
+FLOOR = _unary("floor", _ROUND)
+IMAG = _unary("imag", rules.real_imag_shape)
+IS_FINITE = _unary("is-finite", rules.is_finite_shape)
+LOG = _unary("log", _MATH, attrs=UnaryMathAttrs)
+LOG1P = _unary("log-plus-one", _MATH, attrs=UnaryMathAttrs)
+LOGISTIC = _unary("logistic", _MATH, attrs=UnaryMathAttrs)
+NEGATE = _unary("negate", rules.unary(rules.NUMBERS))
+NOT = _unary("not", rules.unary(rules.BITS))
+POPCNT = _unary("popcnt", _COUNT)
+REAL = _unary("real", rules.real_imag_shape)
+ROUND_AFZ = _unary("round-nearest-afz", _ROUND)
+ROUND_EVEN = _unary("round-nearest-even", _ROUND)
+RSQRT = _unary("rsqrt", _MATH, attrs=UnaryMathAttrs)
+SIGN = _unary("sign", rules.unary(rules.NUMBERS))
+SINE = _unary("sine", _MATH, attrs=UnaryMathAttrs)
+SQRT = _unary("sqrt", _MATH, attrs=UnaryMathAttrs)
+TAN = _unary("tan", _MATH, attrs=UnaryMathAttrs)
+TANH = _unary("tanh", _MATH, attrs=UnaryMathAttrs)
 
 # These state their own result type, which inference cannot know.
-CONVERT = define(OpDef("convert", 1, NoAttrs, None, "operation_semantics#convertelementtype", _E))
-BITCAST_CONVERT = define(OpDef("bitcast-convert", 1, NoAttrs, None, "operation_semantics#bitcastconverttype"))
+CONVERT = define(
+    OpDef("convert", 1, NoAttrs, None, "operation_semantics#convertelementtype", _E, verify=rules.verify_convert)
+)
+BITCAST_CONVERT = define(
+    OpDef(
+        "bitcast-convert",
+        1,
+        NoAttrs,
+        None,
+        "operation_semantics#bitcastconverttype",
+        verify=rules.verify_bitcast_convert,
+    )
+)
 REDUCE_PRECISION = define(
-    OpDef("reduce-precision", 1, ReducePrecisionAttrs, None, "operation_semantics#reduceprecision", _E)
+    OpDef(
+        "reduce-precision",
+        1,
+        ReducePrecisionAttrs,
+        rules.reduce_precision_shape,
+        "operation_semantics#reduceprecision",
+        _E,
+    )
 )
 
-ADD = _binary("add", _C | _A)
-ATAN2 = _binary("atan2")
-DIVIDE = _binary("divide")
-MAXIMUM = _binary("maximum", _C | _A)
-MINIMUM = _binary("minimum", _C | _A)
-MULTIPLY = _binary("multiply", _C | _A)
-POWER = _binary("power")
-REMAINDER = _binary("remainder")
-SUBTRACT = _binary("subtract")
-AND = _binary("and", _C | _A)
-OR = _binary("or", _C | _A)
-XOR = _binary("xor", _C | _A)
-SHIFT_LEFT = _binary("shift-left")
-SHIFT_RIGHT_ARITHMETIC = _binary("shift-right-arithmetic")
-SHIFT_RIGHT_LOGICAL = _binary("shift-right-logical")
-COMPLEX = _binary("complex")
-STOCHASTIC_CONVERT = define(OpDef("stochastic-convert", 2, NoAttrs, None, "operation_semantics#stochasticconvert", _E))
+ADD = _binary("add", _ANY, _C | _A)
+ATAN2 = _binary("atan2", _NUMBERS)
+DIVIDE = _binary("divide", _NUMBERS)
+MAXIMUM = _binary("maximum", _ANY, _C | _A)
+MINIMUM = _binary("minimum", _ANY, _C | _A)
+MULTIPLY = _binary("multiply", _ANY, _C | _A)
+POWER = _binary("power", _NUMBERS)
+REMAINDER = _binary("remainder", _NUMBERS)
+SUBTRACT = _binary("subtract", _NUMBERS)
+AND = _binary("and", _BITS, _C | _A)
+OR = _binary("or", _BITS, _C | _A)
+XOR = _binary("xor", _BITS, _C | _A)
+SHIFT_LEFT = _binary("shift-left", _SHIFTS)
+SHIFT_RIGHT_ARITHMETIC = _binary("shift-right-arithmetic", _SHIFTS)
+SHIFT_RIGHT_LOGICAL = _binary("shift-right-logical", _SHIFTS)
+COMPLEX = _binary("complex", rules.complex_shape)
+STOCHASTIC_CONVERT = define(
+    OpDef(
+        "stochastic-convert",
+        2,
+        NoAttrs,
+        None,
+        "operation_semantics#stochasticconvert",
+        _E,
+        verify=rules.verify_stochastic_convert,
+    )
+)
 
-COMPARE = define(OpDef("compare", 2, CompareAttrs, None, "operation_semantics#element-wise_comparison_operations", _E))
-SELECT = define(OpDef("select", 3, NoAttrs, None, "operation_semantics#select", _E))
-CLAMP = define(OpDef("clamp", 3, NoAttrs, None, "operation_semantics#clamp", _E))
-
-
-def unary_shape(shapes: Sequence[Shape]) -> Shape:
-    """The operand's shape."""
-    return shapes[0]
+COMPARE = define(
+    OpDef(
+        "compare",
+        2,
+        CompareAttrs,
+        rules.compare_shape,
+        "operation_semantics#element-wise_comparison_operations",
+        _E,
+    )
+)
+SELECT = define(OpDef("select", 3, NoAttrs, rules.select_shape, "operation_semantics#select", _E))
+CLAMP = define(OpDef("clamp", 3, NoAttrs, rules.clamp_shape, "operation_semantics#clamp", _E))

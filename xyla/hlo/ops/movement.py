@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from xyla.hlo.attr_types import PaddingDim, SliceDim
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
+from xyla.hlo.rules import indexing
+from xyla.hlo.rules import movement as rules
 
 _SEM = "operation_semantics#"
 _MOVE = Trait.DATA_MOVEMENT
@@ -91,24 +93,59 @@ class BitcastAttrs(Attrs):
     result_layout: str = attr(AttrKind.RAW, "")
 
 
-BROADCAST = define(OpDef("broadcast", 1, DimensionsAttrs, None, _SEM + "broadcast", _MOVE | Trait.LEAF))
-RESHAPE = define(OpDef("reshape", 1, ReshapeAttrs, None, _SEM + "reshape", _MOVE | Trait.LEAF))
+BROADCAST = define(
+    OpDef("broadcast", 1, DimensionsAttrs, None, _SEM + "broadcast", _MOVE | Trait.LEAF, verify=rules.verify_broadcast)
+)
+RESHAPE = define(
+    OpDef("reshape", 1, ReshapeAttrs, None, _SEM + "reshape", _MOVE | Trait.LEAF, verify=rules.verify_reshape)
+)
 DYNAMIC_RESHAPE = define(
-    OpDef("dynamic-reshape", None, NoAttrs, None, _SEM + "dynamicreshape", _MOVE | Trait.LEAF, min_arity=1)
+    OpDef(
+        "dynamic-reshape",
+        None,
+        NoAttrs,
+        None,
+        _SEM + "dynamicreshape",
+        _MOVE | Trait.LEAF,
+        min_arity=1,
+        verify=rules.verify_dynamic_reshape,
+    )
 )
-BITCAST = define(OpDef("bitcast", 1, BitcastAttrs, None, _SEM + "bitcast", _MOVE | Trait.LEAF))
-TRANSPOSE = define(OpDef("transpose", 1, DimensionsAttrs, None, _SEM + "transpose", _MOVE))
-REVERSE = define(OpDef("reverse", 1, DimensionsAttrs, None, _SEM + "rev_reverse", _MOVE))
-SLICE = define(OpDef("slice", 1, SliceAttrs, None, _SEM + "slice", _MOVE))
+BITCAST = define(
+    OpDef("bitcast", 1, BitcastAttrs, None, _SEM + "bitcast", _MOVE | Trait.LEAF, verify=rules.verify_bitcast)
+)
+TRANSPOSE = define(OpDef("transpose", 1, DimensionsAttrs, rules.transpose_shape, _SEM + "transpose", _MOVE))
+REVERSE = define(OpDef("reverse", 1, DimensionsAttrs, rules.reverse_shape, _SEM + "rev_reverse", _MOVE))
+SLICE = define(OpDef("slice", 1, SliceAttrs, rules.slice_shape, _SEM + "slice", _MOVE))
 # dynamic-slice(operand, start0, start1, ...) or, in old texts, dynamic-slice(operand, starts[rank]).
-DYNAMIC_SLICE = define(OpDef("dynamic-slice", None, DynamicSliceAttrs, None, _SEM + "dynamicslice", _MOVE, min_arity=1))
-DYNAMIC_UPDATE_SLICE = define(
-    OpDef("dynamic-update-slice", None, NoAttrs, None, _SEM + "dynamicupdateslice", _MOVE, min_arity=2)
+DYNAMIC_SLICE = define(
+    OpDef(
+        "dynamic-slice", None, DynamicSliceAttrs, rules.dynamic_slice_shape, _SEM + "dynamicslice", _MOVE, min_arity=1
+    )
 )
-PAD = define(OpDef("pad", 2, PadAttrs, None, _SEM + "pad", _MOVE))
-CONCATENATE = define(OpDef("concatenate", None, DimensionAttrs, None, _SEM + "concatenate", _MOVE, min_arity=1))
-GATHER = define(OpDef("gather", 2, GatherAttrs, None, _SEM + "gather", _MOVE))
+DYNAMIC_UPDATE_SLICE = define(
+    OpDef(
+        "dynamic-update-slice",
+        None,
+        NoAttrs,
+        rules.dynamic_update_slice_shape,
+        _SEM + "dynamicupdateslice",
+        _MOVE,
+        min_arity=2,
+    )
+)
+PAD = define(OpDef("pad", 2, PadAttrs, rules.pad_shape, _SEM + "pad", _MOVE))
+CONCATENATE = define(
+    OpDef("concatenate", None, DimensionAttrs, rules.concatenate_shape, _SEM + "concatenate", _MOVE, min_arity=1)
+)
+GATHER = define(OpDef("gather", 2, GatherAttrs, indexing.gather_shape, _SEM + "gather", _MOVE))
 # scatter(operand..., indices, update...): 2n+1 operands.
-SCATTER = define(OpDef("scatter", None, ScatterAttrs, None, _SEM + "scatter", called=("to_apply",), min_arity=3))
-GET_DIMENSION_SIZE = define(OpDef("get-dimension-size", 1, DimensionAttrs, None, _SEM + "getdimensionsize"))
-SET_DIMENSION_SIZE = define(OpDef("set-dimension-size", 2, DimensionAttrs, None, _SEM + "setdimensionsize"))
+SCATTER = define(
+    OpDef("scatter", None, ScatterAttrs, indexing.scatter_shape, _SEM + "scatter", called=("to_apply",), min_arity=3)
+)
+GET_DIMENSION_SIZE = define(
+    OpDef("get-dimension-size", 1, DimensionAttrs, rules.get_dimension_size_shape, _SEM + "getdimensionsize")
+)
+SET_DIMENSION_SIZE = define(
+    OpDef("set-dimension-size", 2, DimensionAttrs, rules.set_dimension_size_shape, _SEM + "setdimensionsize")
+)
