@@ -138,15 +138,14 @@ def need_dim(what: str, dim: int, rank: int) -> None:
 
 def need_dims(what: str, dims: Sequence[int], rank: int, *, ordered: bool = False) -> None:
     """`dims` must be distinct (ascending when `ordered`) and lie in [0, rank)."""
-    last = -1
     for d in dims:
         if not 0 <= d < rank:
             raise invalid(f"{what} {braces(dims)} holds {d}, out of range for rank {rank}")
-        if ordered and d <= last:
+    if len(dims) > 1:
+        if len(set(dims)) != len(dims):
+            raise invalid(f"{what} {braces(dims)} repeats a dimension")
+        if ordered and sorted(dims) != list(dims):
             raise invalid(f"{what} {braces(dims)} must be ascending")
-        last = d
-    if not ordered and len(set(dims)) != len(dims):
-        raise invalid(f"{what} {braces(dims)} repeats a dimension")
 
 
 def braces(items: Iterable[object]) -> str:
@@ -209,9 +208,12 @@ def merge_dims(a: Shape, b: Shape, index: int) -> tuple[tuple[int, ...], tuple[b
 
 def dims_of(shape: Shape, keep: Iterable[int]) -> tuple[list[int], list[bool]]:
     """Sizes and dynamic flags of the chosen dimensions."""
+    dims, dyn = shape.dims, shape.dynamic
+    if not dyn:
+        sizes = [dims[d] for d in keep]
+        return sizes, [False] * len(sizes)
     keep = list(keep)
-    dyn = flags(shape)
-    return [shape.dims[d] for d in keep], [dyn[d] for d in keep]
+    return [dims[d] for d in keep], [dyn[d] for d in keep]
 
 
 def parameter_shapes(comp: Computation, count: int) -> list[Shape]:
