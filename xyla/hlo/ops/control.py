@@ -80,9 +80,10 @@ class OutfeedAttrs(Attrs):
 
 @dataclass(frozen=True, slots=True)
 class AsyncAttrs(Attrs):
-    """async_execution_thread ("" means the main thread); bijections kept verbatim."""
+    """async_execution_thread ("" means the main thread) and, on starts, aliasing."""
 
     async_execution_thread: str = attr(AttrKind.STRING, "")
+    output_to_operand_aliasing: tuple[OutputOperandAlias, ...] = attr(AttrKind.ALIASING, ())
 
 
 CALL = define(

@@ -1,0 +1,5 @@
+"""HLO text: XLA's own notation for modules, in every form found from 2019 to 2026."""
+
+from xyla.formats.hlo_text.parser import parse
+
+__all__ = ["parse"]

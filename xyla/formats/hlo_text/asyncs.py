@@ -1,0 +1,104 @@
+"""The sugared form of asynchronous operations: `add-start(a, b)`, `add-update(s)`, `add-done(s)`.
+
+`x-start` stands for an async-start that calls a generated computation which holds one `x` instruction; its shape is
+((operand shapes), result shape, context...). The generated computation is named after the instruction.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from xyla.formats.hlo_text.attributes import AttrList, scan
+from xyla.formats.hlo_text.codecs import string
+from xyla.hlo import ops
+from xyla.hlo.module import Computation, Instruction
+from xyla.hlo.op_def import OpDef, find_op
+from xyla.hlo.ops.basic import ParameterAttrs
+from xyla.hlo.ops.control import AsyncAttrs
+from xyla.hlo.shape import Shape
+from xyla.support.status import XylaError
+
+if TYPE_CHECKING:
+    from xyla.formats.hlo_text.instructions import InstructionReader
+
+
+@dataclass(frozen=True, slots=True)
+class Sugar:
+    """A sugared opcode: the async op and the op it wraps."""
+
+    op: OpDef[Any]
+    wrapped: OpDef[Any]
+
+
+_SUFFIXES = (("-start", ops.ASYNC_START), ("-update", ops.ASYNC_UPDATE), ("-done", ops.ASYNC_DONE))
+
+
+def split(opcode: str) -> Sugar | None:
+    """`add-start` as (async-start, add); None for anything else."""
+    for suffix, op in _SUFFIXES:
+        if opcode.endswith(suffix) and (wrapped := find_op(opcode.removesuffix(suffix))) is not None:
+            return Sugar(op, wrapped)
+    return None
+
+
+def read(
+    reader: InstructionReader, comp: Computation, name: str, shape: Shape | None, sugar: Sugar, at: int
+) -> Instruction:
+    """Reads a sugared instruction after its '('. Raises a located INVALID_ARGUMENT."""
+    cursor = reader.cursor
+    operands = reader.operands(comp)
+    if sugar.op is not ops.ASYNC_START:
+        return _read_later(reader, comp, name, shape, sugar, operands, at)
+    attrs = scan(cursor, sugar.wrapped, reader.shapes)
+    thread = _take_thread(reader, attrs)
+    record = reader.decode(sugar.wrapped, attrs, at)
+    called = reader.called(sugar.wrapped, attrs, at)
+    if shape is None or not shape.is_tuple or len(shape.tuple_shapes) < 2 or not shape.tuple_shapes[0].is_tuple:
+        raise cursor.error("an async start has shape ((operands), result, ...)", at)
+    inner = Computation(reader.free_name(f"{name}.async"), reader.module)
+    inner.execution_thread = thread
+    params = [
+        inner.add(ops.PARAMETER, (), ParameterAttrs(i), shape=o.shape, name=f"param_{i}")
+        for i, o in enumerate(operands)
+    ]
+    inner.set_root(
+        inner.add(sugar.wrapped, params, record, called=called, shape=shape.tuple_shapes[1], name=sugar.wrapped.name)
+    )
+    reader.module.computations[inner.name] = inner
+    return reader.make(comp, name, sugar.op, shape, operands, AsyncAttrs(thread), (inner,), attrs, at)
+
+
+def _take_thread(reader: InstructionReader, attrs: AttrList) -> str:
+    """Removes async_execution_thread from a list; "" when absent."""
+    key = "async_execution_thread"
+    if key not in attrs.parts[::2]:
+        return ""
+    i = attrs.parts[::2].index(key)
+    text, start = attrs.parts[2 * i + 1], attrs.starts[i]
+    del attrs.parts[2 * i : 2 * i + 2], attrs.starts[i]
+    try:
+        return string(text)
+    except XylaError as error:
+        raise error.located(reader.cursor.span(start, start + len(text))) from None
+
+
+def _read_later(
+    reader: InstructionReader, comp: Computation, name: str, shape: Shape | None, sugar: Sugar,
+    operands: tuple[Instruction, ...], at: int,
+) -> Instruction:  # fmt: skip
+    """`x-update` and `x-done`: the chain they continue must have started an `x`."""
+    cursor = reader.cursor
+    attrs = scan(cursor, sugar.op, reader.shapes)
+    thread = _take_thread(reader, attrs)
+    if len(operands) != 1:
+        raise cursor.error(f"{sugar.wrapped.name} updates and dones take 1 operand, {len(operands)} given", at)
+    start = operands[0]
+    while start.op is ops.ASYNC_UPDATE:
+        start = start.operands[0]
+    if start.op is not ops.ASYNC_START:
+        raise cursor.error(f"the operand is not an asynchronous {sugar.wrapped.name}", at)
+    if start.called[0].root.op is not sugar.wrapped:
+        raise cursor.error(f"the operand is an asynchronous {start.called[0].root.op.name}", at)
+    reader.decode(sugar.op, attrs, at)
+    return reader.make(comp, name, sugar.op, shape, operands, AsyncAttrs(thread), (), attrs, at)
