@@ -1,0 +1,64 @@
+"""The entry to StableHLO: text in, `hlo.Module` out (or a `StablehloProgram` for what HLO cannot express)."""
+
+from __future__ import annotations
+
+from xyla.formats.mlir.attributes import StringAttr
+from xyla.formats.mlir.ir import MlirModule, Operation
+from xyla.formats.mlir.parser import parse_module
+from xyla.formats.stablehlo.convert import call_order, convert
+from xyla.formats.stablehlo.dialect import STABLEHLO
+from xyla.formats.stablehlo.program import NotHloError, StablehloProgram
+from xyla.hlo.module import Module
+from xyla.support.diagnostics import Span
+from xyla.support.status import invalid
+
+
+def load(text: str, name: str = "<stablehlo>") -> Module | StablehloProgram:
+    """Reads a StableHLO program; `name` is what errors call the file.
+
+    One result becomes the entry's root itself, several a tuple. Raises INVALID_ARGUMENT and UNIMPLEMENTED, located.
+    """
+    return from_mlir(parse_module(text, name, STABLEHLO), name)
+
+
+def from_mlir(mlir: MlirModule, name: str = "<stablehlo>") -> Module | StablehloProgram:
+    """The same for a module that is parsed already."""
+    mlir = _unwrapped(mlir)
+    main = main_function(mlir)
+    try:
+        return convert(mlir, main)
+    except NotHloError as error:
+        # A cyclic call graph must not wait for refinement to be found.
+        call_order(mlir, main)
+        return StablehloProgram(name, mlir, main, error.reason, error.span)
+    except RecursionError:
+        raise invalid("regions nest too deeply", span=mlir.span(main)) from None
+
+
+def _unwrapped(mlir: MlirModule) -> MlirModule:
+    """A module that holds nothing but one module stands for that one."""
+    op = mlir.op
+    while len(inner := _operations(op)) == 1 and inner[0].name == "builtin.module":
+        op = inner[0]
+    return mlir if op is mlir.op else MlirModule(op, mlir.source, mlir.locations)
+
+
+def _operations(op: Operation) -> list[Operation]:
+    entry = op.regions[0].entry if op.regions else None
+    return entry.operations if entry is not None else []
+
+
+def main_function(mlir: MlirModule) -> Operation:
+    """@main; without one, the only function with a body that is not private. Raises INVALID_ARGUMENT otherwise."""
+    functions = {n: op for n, op in mlir.symbols().items() if op.name == "func.func" and op.regions}
+    main = functions.get("main")
+    if main is not None:
+        return main
+    public = [op for op in functions.values() if op.get("sym_visibility") != StringAttr("private")]
+    if len(public) == 1:
+        return public[0]
+    where = mlir.span(mlir.op) if mlir.op.start >= 0 else Span(mlir.source, 0, 1)
+    if not functions:
+        raise invalid("the program has no function", span=where)
+    names = ", ".join("@" + n for n in list(functions)[:5])
+    raise invalid(f"the program has no @main function, and several others: {names}", span=where)
