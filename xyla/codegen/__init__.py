@@ -1,0 +1,1 @@
+"""Code generation: element emitters and kernels as LLVM IR text."""

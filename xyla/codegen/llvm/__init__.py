@@ -1,0 +1,6 @@
+"""LLVM IR as text: values, an instruction and control-flow writer, function assembly."""
+
+from xyla.codegen.llvm.builder import Builder, Loop
+from xyla.codegen.llvm.memory import byte_size
+from xyla.codegen.llvm.module import Function, Needs, Param
+from xyla.codegen.llvm.values import Cx, Operand, Val, Value, constant, llvm_type, vector_constant

@@ -1,0 +1,285 @@
+"""Complex transcendental functions, from the real ones.
+
+Formulas: W. Kahan, "Branch cuts for complex elementary functions" (1987). Signed zeros choose the side of a cut; infinite
+arguments follow C's Annex G where it matters to users (exp, log, sqrt, tanh).
+"""
+
+from __future__ import annotations
+
+from xyla.codegen.llvm import Builder, Cx, Val, constant
+from xyla.codegen.math import exponential as real
+from xyla.codegen.math.complex_basic import (
+    add,
+    divide,
+    exponent_of,
+    hypot_near_one,
+    multiply,
+    scaled_modulus,
+)
+from xyla.codegen.math.formats import (
+    DOUBLE,
+    INF,
+    SINGLE,
+    format_of,
+    power_of_two,
+    two_product,
+    two_sum,
+)
+from xyla.codegen.math.trigonometric import atan2 as real_atan2
+from xyla.codegen.math.trigonometric import sin, sin_cos
+from xyla.codegen.math.trigonometric import tan as real_tan
+
+_LN2 = 0.6931471805599453
+
+
+def _one(b: Builder, model: Val) -> Cx:
+    return Cx(constant(1.0, model.ty, model.lanes), constant(0.0, model.ty, model.lanes))
+
+
+def _infinite(b: Builder, v: Val) -> Val:
+    return b.fcmp("oeq", b.fabs(v), INF)
+
+
+def _finite(b: Builder, v: Val) -> Val:
+    return b.fcmp("olt", b.fabs(v), INF)
+
+
+def _select(b: Builder, cond: Val, x: Cx, y: Cx) -> Cx:
+    return Cx(b.select(cond, x.re, y.re), b.select(cond, x.im, y.im))
+
+
+def _times_i(b: Builder, x: Cx) -> Cx:
+    return Cx(b.fneg(x.im), x.re)
+
+
+def _times_minus_i(b: Builder, x: Cx) -> Cx:
+    return Cx(x.im, b.fneg(x.re))
+
+
+def exp(b: Builder, x: Cx) -> Cx:
+    """e^x."""
+    s, c = sin_cos(b, x.im)
+    re, im = real.exp_times(b, x.re, c, s)
+    im = b.select(b.fcmp("oeq", x.im, 0.0), x.im, im)
+    # e^-inf is 0 at any angle; e^inf at no angle is infinite in its real part.
+    angle = _finite(b, x.im)
+    down = b.fcmp("oeq", x.re, -INF)
+    re = b.select(b.and_(down, b.not_(angle)), 0.0, re)
+    im = b.select(b.and_(down, b.not_(angle)), 0.0, im)
+    up = b.fcmp("oeq", x.re, INF)
+    re = b.select(b.and_(up, b.not_(angle)), INF, re)
+    return Cx(re, im)
+
+
+def expm1(b: Builder, x: Cx) -> Cx:
+    """e^x - 1: expm1(re) cos(im) - 2 sin(im/2)^2, e^re sin(im)."""
+    s, c = sin_cos(b, x.im)
+    half = sin(b, b.fmul(x.im, 0.5))
+    loss = b.fmul(b.fmul(half, half), -2.0)
+    near = b.fma(real.expm1(b, x.re), c, loss)
+    far_re, im = real.exp_times(b, x.re, c, s)
+    re = b.select(b.fcmp("ogt", x.re, 40.0), far_re, near)
+    return Cx(re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, im))
+
+
+def _log_modulus(b: Builder, x: Cx) -> Val:
+    """log|x|, accurate also where |x| is near 1, for any finite or infinite x."""
+    re, im = b.fabs(x.re), b.fabs(x.im)
+    root, factor = scaled_modulus(b, x)
+    fmt = format_of(root)
+    exponent = b.sub(fmt.bias, b.lshr(b.bitcast(factor, fmt.int_ty), fmt.mantissa))
+    far = b.fma(b.cast("sitofp", exponent, root.ty), _LN2, real.log(b, root))
+    near = b.fmul(real.log1p(b, _square_sum_less_one(b, re, im)), 0.5)
+    swap = b.fcmp("ogt", im, re)
+    big = b.select(swap, im, re)
+    value = b.select(b.and_(b.fcmp("ogt", big, 0.5), b.fcmp("olt", big, 1.4)), near, far)
+    return b.select(b.or_(_infinite(b, x.re), _infinite(b, x.im)), INF, value)
+
+
+def _square_sum_less_one(b: Builder, re: Val, im: Val) -> Val:
+    """re^2 + im^2 - 1 with compensated terms."""
+    swap = b.fcmp("ogt", im, re)
+    big, small = b.select(swap, im, re), b.select(swap, re, im)
+    p, p_low = two_product(b, big, big)
+    q, q_low = two_product(b, small, small)
+    total, lost = two_sum(b, b.fsub(p, 1.0), q)
+    return b.fadd(total, b.fadd(lost, b.fadd(p_low, q_low)))
+
+
+def log(b: Builder, x: Cx) -> Cx:
+    """The principal logarithm."""
+    return Cx(_log_modulus(b, x), real_atan2(b, x.im, x.re))
+
+
+def log1p(b: Builder, x: Cx) -> Cx:
+    """log(1 + x), accurate near 0."""
+    shifted = Cx(b.fadd(x.re, 1.0), x.im)
+    far = _log_modulus(b, shifted)
+    # |1 + x|^2 - 1 = 2 re + re^2 + im^2.
+    p, p_low = two_product(b, x.re, x.re)
+    q, q_low = two_product(b, x.im, x.im)
+    first, first_low = two_sum(b, b.fadd(x.re, x.re), q)
+    total, total_low = two_sum(b, first, p)
+    small = b.fadd(total, b.fadd(b.fadd(first_low, total_low), b.fadd(p_low, q_low)))
+    near = b.fmul(real.log1p(b, small), 0.5)
+    close = b.and_(b.fcmp("olt", b.fabs(x.re), 0.4), b.fcmp("olt", b.fabs(x.im), 0.7))
+    return Cx(b.select(close, near, far), real_atan2(b, x.im, shifted.re))
+
+
+def logistic(b: Builder, x: Cx) -> Cx:
+    """1 / (1 + e^-x)."""
+    one = _one(b, x.re)
+    grown = exp(b, Cx(b.fneg(x.re), b.fneg(x.im)))
+    return divide(b, one, add(b, one, grown))
+
+
+def sinh(b: Builder, x: Cx) -> Cx:
+    """sinh(re) cos(im) + i cosh(re) sin(im)."""
+    s, c = sin_cos(b, x.im)
+    near = Cx(b.fmul(real.sinh(b, x.re), c), b.fmul(real.cosh(b, x.re), s))
+    ax = b.fabs(x.re)
+    grown, turned = real.exp_times(b, ax, c, s, halvings=1)
+    far = Cx(b.select(b.fcmp("olt", x.re, 0.0), b.fneg(grown), grown), turned)
+    out = _select(b, b.fcmp("ogt", ax, 40.0), far, near)
+    return Cx(out.re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, out.im))
+
+
+def cosh(b: Builder, x: Cx) -> Cx:
+    """cosh(re) cos(im) + i sinh(re) sin(im)."""
+    s, c = sin_cos(b, x.im)
+    near = Cx(b.fmul(real.cosh(b, x.re), c), b.fmul(real.sinh(b, x.re), s))
+    ax = b.fabs(x.re)
+    grown, turned = real.exp_times(b, ax, c, s, halvings=1)
+    far = Cx(grown, b.select(b.fcmp("olt", x.re, 0.0), b.fneg(turned), turned))
+    out = _select(b, b.fcmp("ogt", ax, 40.0), far, near)
+    flat = b.or_(b.fcmp("oeq", x.im, 0.0), b.fcmp("oeq", x.re, 0.0))
+    zero = b.fmul(b.copysign(0.0, x.re), b.copysign(1.0, x.im))
+    return Cx(out.re, b.select(flat, zero, out.im))
+
+
+def sine(b: Builder, x: Cx) -> Cx:
+    """Sine: -i sinh(i x)."""
+    return _times_minus_i(b, sinh(b, _times_i(b, x)))
+
+
+def cos(b: Builder, x: Cx) -> Cx:
+    """Cosine: cosh(i x)."""
+    return cosh(b, _times_i(b, x))
+
+
+def tanh(b: Builder, x: Cx) -> Cx:
+    """Hyperbolic tangent."""
+    fmt = format_of(x.re)
+    ax = b.fabs(x.re)
+    far = b.fcmp("ogt", ax, (fmt.mantissa + 1) * 0.4)
+    t = real_tan(b, x.im)
+    slope = b.fma(t, t, 1.0)
+    s = real.sinh(b, b.select(far, 1.0, x.re))
+    rho = b.sqrt(b.fma(s, s, 1.0))
+    bottom = b.fma(b.fmul(slope, s), s, 1.0)
+    steep = _infinite(b, t)
+    re = b.fdiv(b.fmul(b.fmul(slope, rho), s), bottom)
+    im = b.fdiv(t, bottom)
+    re = b.select(steep, b.fdiv(rho, s), re)
+    sine, cosine = sin_cos(b, x.im)
+    (decay,) = real.exp_times(b, b.fmul(ax, -2.0), b.fmul(b.fmul(sine, cosine), 4.0))
+    decay = b.select(b.fcmp("ord", decay, decay), decay, b.copysign(0.0, x.im))
+    far_value = Cx(b.copysign(1.0, x.re), decay)
+    out = _select(b, far, far_value, Cx(re, im))
+    # On the axis the imaginary part keeps its zero whatever the real part is.
+    return Cx(out.re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, out.im))
+
+
+def tan(b: Builder, x: Cx) -> Cx:
+    """Tangent: -i tanh(i x)."""
+    return _times_minus_i(b, tanh(b, _times_i(b, x)))
+
+
+def sqrt(b: Builder, x: Cx) -> Cx:
+    """The principal square root: real part not negative, imaginary part with the sign of x's."""
+    re, im = b.fabs(x.re), b.fabs(x.im)
+    swap = b.fcmp("ogt", im, re)
+    k = exponent_of(b, b.select(swap, im, re))
+    # An even exponent of scaling comes out of the root as half of it.
+    fmt = SINGLE if k.ty == "i32" else DOUBLE
+    even = b.and_(b.smin(k, fmt.bias - 1), -2)
+    down = power_of_two(b, b.sub(0, even), fmt)
+    p, q = b.fmul(re, down), b.fmul(im, down)
+    r = hypot_near_one(b, b.select(swap, q, p), b.select(swap, p, q))
+    t = b.sqrt(b.fmul(b.fadd(p, r), 0.5))
+    u = b.fdiv(b.fmul(q, 0.5), t)
+    up = power_of_two(b, b.ashr(even, 1), fmt)
+    t, u = b.fmul(t, up), b.fmul(u, up)
+    zero = b.and_(b.fcmp("oeq", re, 0.0), b.fcmp("oeq", im, 0.0))
+    u = b.select(zero, 0.0, u)
+    left = b.icmp("slt", b.bitcast(x.re, fmt.int_ty), 0)
+    left = b.and_(left, b.not_(zero))
+    out = Cx(b.select(left, u, t), b.select(left, t, u))
+    out = _sqrt_infinite(b, x, out)
+    return Cx(out.re, b.copysign(out.im, x.im))
+
+
+def _sqrt_infinite(b: Builder, x: Cx, plain: Cx) -> Cx:
+    right, left = b.fcmp("oeq", x.re, INF), b.fcmp("oeq", x.re, -INF)
+    number = b.fcmp("ord", x.im, x.im)
+    re = b.select(right, INF, b.select(b.and_(left, number), 0.0, plain.re))
+    im = b.select(b.and_(right, number), 0.0, b.select(left, INF, plain.im))
+    steep = _infinite(b, x.im)
+    return Cx(b.select(steep, INF, re), b.select(steep, INF, im))
+
+
+def rsqrt(b: Builder, x: Cx) -> Cx:
+    """1 / sqrt(x)."""
+    return divide(b, _one(b, x.re), sqrt(b, x))
+
+
+def atan2(b: Builder, y: Cx, x: Cx) -> Cx:
+    """-i log((x + i y) / sqrt(x^2 + y^2))."""
+    radius = sqrt(b, add(b, multiply(b, x, x), multiply(b, y, y)))
+    return _times_minus_i(b, log(b, divide(b, add(b, x, _times_i(b, y)), radius)))
+
+
+def _roots(b: Builder, x: Cx) -> tuple[Cx, Cx]:
+    """sqrt(1 - x), sqrt(1 + x)."""
+    return sqrt(b, Cx(b.fsub(1.0, x.re), b.fneg(x.im))), sqrt(b, Cx(b.fadd(x.re, 1.0), x.im))
+
+
+def asin(b: Builder, x: Cx) -> Cx:
+    """Inverse sine."""
+    minus, plus = _roots(b, x)
+    down = b.fsub(b.fmul(minus.re, plus.re), b.fmul(minus.im, plus.im))
+    turned = b.fsub(b.fmul(minus.re, plus.im), b.fmul(minus.im, plus.re))
+    return Cx(real_atan2(b, x.re, down), real.asinh(b, turned))
+
+
+def acos(b: Builder, x: Cx) -> Cx:
+    """Inverse cosine."""
+    minus, plus = _roots(b, x)
+    turned = b.fsub(b.fmul(plus.re, minus.im), b.fmul(plus.im, minus.re))
+    angle = real_atan2(b, minus.re, plus.re)
+    return Cx(b.fadd(angle, angle), real.asinh(b, turned))
+
+
+def asinh(b: Builder, x: Cx) -> Cx:
+    """Inverse hyperbolic sine: -i asin(i x)."""
+    return _times_minus_i(b, asin(b, _times_i(b, x)))
+
+
+def acosh(b: Builder, x: Cx) -> Cx:
+    """Inverse hyperbolic cosine."""
+    minus = sqrt(b, Cx(b.fsub(x.re, 1.0), x.im))
+    plus = sqrt(b, Cx(b.fadd(x.re, 1.0), x.im))
+    straight = b.fadd(b.fmul(minus.re, plus.re), b.fmul(minus.im, plus.im))
+    angle = real_atan2(b, minus.im, plus.re)
+    return Cx(real.asinh(b, straight), b.fadd(angle, angle))
+
+
+def atanh(b: Builder, x: Cx) -> Cx:
+    """Inverse hyperbolic tangent."""
+    gap = b.fsub(1.0, x.re)
+    square = b.fma(x.im, x.im, b.fmul(gap, gap))
+    re = b.fmul(real.log1p(b, b.fdiv(b.fmul(x.re, 4.0), square)), 0.25)
+    bottom = b.fma(b.fneg(x.im), x.im, b.fmul(gap, b.fadd(x.re, 1.0)))
+    return Cx(re, b.fmul(real_atan2(b, b.fadd(x.im, x.im), bottom), 0.5))
+
+
