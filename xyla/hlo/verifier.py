@@ -10,14 +10,14 @@ Invariants, in the order in which they are checked (a later group is looked at o
 3. Instructions. Operand and callee counts are the op's. The stated shape is what inference says, compared
    - exactly but for layouts, where an op only forwards values (tuple, while, call, parameter, ...),
    - else also ignoring bounds of dynamic dimensions and the precision of floating-point types,
-   - and for contractions, ignoring the element type within its family (a wider accumulator is the author's choice).
+   - and for contractions, ignoring the element type among real ones (the accumulator is the author's choice).
    Callee signatures (reducers, comparators, branches, bodies) and attribute values are part of inference; ops that
    state their own shape have a rule of their own (`OpDef.verify`).
 4. Configuration. Entry layouts have the entry's shapes. Input/output aliases name existing buffers of equal size, each
    once; a donor is not aliased. A scheduled module stores operands before users.
 5. With `allow_mixed_precision=False`: the floating-point operands of a computing op have one precision.
 6. With `layout_sensitive=True`: every array of rank 1 or more has a layout; ops that forward values keep it,
-   element-wise ops do not change it (copy does), a bitcast keeps the byte size.
+   element-wise ops, slices and windows do not change it (copy does); the entry has the layouts that it announces.
 
 Sources: XLA's HLO verifier (behaviour), XLA operation semantics. What holds for values (aliasing being safe, sharding
 making sense) is not this module's business.
@@ -45,6 +45,13 @@ FORWARDING = frozenset({
 })  # fmt: skip
 # Their element type is the accumulator's, which the author states.
 OWN_TYPE = frozenset({ops.DOT, ops.RAGGED_DOT, ops.SCALED_DOT, ops.CONVOLUTION})
+# Their tuple may end in contexts of any kind and number; only (operands, results) are inferred for good.
+WITH_CONTEXT = frozenset({ops.COLLECTIVE_PERMUTE_START, ops.COPY_START})
+# Besides element-wise ops, these work in one layout: layout assignment puts copies around them where layouts differ.
+KEEPS_LAYOUT = frozenset({
+    ops.BATCH_NORM_INFERENCE, ops.CONCATENATE, ops.DYNAMIC_SLICE, ops.DYNAMIC_UPDATE_SLICE, ops.MAP, ops.PAD,
+    ops.REDUCE_WINDOW, ops.REVERSE, ops.SELECT_AND_SCATTER, ops.SLICE,
+})  # fmt: skip
 # Operands of these may mix precisions even where mixed precision is not allowed: they pass, group or widen values.
 _GROUPING = frozenset({
     ops.ALL_REDUCE, ops.ALL_REDUCE_START, ops.ALL_REDUCE_DONE, ops.ALL_GATHER, ops.ALL_GATHER_START,
@@ -132,6 +139,8 @@ def _problems(module: Module, rules: _Rules, computations: Iterable[Computation]
             yield from _instruction_problems(inst, rules)
     if computations is None or module.entry in chosen:
         yield from config_problems(module)
+        if rules.layout_sensitive:
+            yield from _entry_layout_problems(module)
 
 
 def _instruction_problems(inst: Instruction, rules: _Rules) -> Iterator[XylaError]:
@@ -185,6 +194,8 @@ def _check_shape(inst: Instruction, inferred: Shape) -> None:
         good = same(stated, inferred)
     elif op in OWN_TYPE:
         good = _same_family(stated, inferred)
+    elif op in WITH_CONTEXT:
+        good = same_but_precision(Shape.tuple_of(stated.tuple_shapes[:2]), Shape.tuple_of(inferred.tuple_shapes[:2]))
     else:
         good = same_but_precision(stated, inferred)
     if not good:
@@ -195,7 +206,7 @@ def _same_family(stated: Shape, inferred: Shape) -> bool:
     if not stated.is_array:
         return False
     a, b = stated.element_type, inferred.element_type
-    if a is not b and (a.is_complex != b.is_complex or a.is_float < b.is_float):
+    if a.is_complex != b.is_complex:
         return False
     return same_but_precision(inferred.with_type(a), stated)
 
@@ -226,9 +237,7 @@ def _check_layouts(inst: Instruction) -> None:
         inferred = op.infer([o.shape for o in inst.operands], inst.attrs, inst.called)
         if not _same_order(inst.shape, inferred):
             raise _wrong(f"result layout is {inst.shape}, expected {inferred}")
-    elif op is ops.BITCAST:
-        _check_bitcast_size(inst)
-    elif op.has(Trait.ELEMENTWISE):
+    elif op in KEEPS_LAYOUT or op.has(Trait.ELEMENTWISE):
         for i, operand in enumerate(inst.operands):
             if operand.shape.rank == inst.shape.rank and not _same_order(operand.shape, inst.shape):
                 raise _wrong(f"operand {i} has layout {operand.shape}, expected the result's, {inst.shape}")
@@ -246,14 +255,17 @@ def _same_order(a: Shape, b: Shape) -> bool:
     )
 
 
-def _check_bitcast_size(inst: Instruction) -> None:
-    result, operand = inst.shape, inst.operands[0].shape
-    if not result.is_array or not operand.is_array or result.is_unbounded or operand.is_unbounded:
-        return
-    if any(s.layout is not None and (s.layout.tiles or s.layout.element_size_bits) for s in (result, operand)):
-        return  # tiled or packed sizes are a target's affair
-    if result.num_bytes != operand.num_bytes:
-        raise _wrong(f"result {result} has {result.num_bytes} bytes, operand 0 {operand} has {operand.num_bytes}")
+def _entry_layout_problems(module: Module) -> Iterator[XylaError]:
+    """The entry's parameters and result have the announced layouts."""
+    config, entry = module.config, module.entry
+    announced = [*(config.entry_parameter_layouts or ())]
+    actual = [*entry.parameters][: len(announced)]
+    if config.entry_result_layout is not None:
+        announced.append(config.entry_result_layout)
+        actual.append(entry.root)
+    for inst, shape in zip(actual, announced, strict=False):
+        if not _same_order(inst.shape, shape):
+            yield at(inst, f"result layout is {inst.shape}, entry_computation_layout says {shape}")
 
 
 def _check_callee_layouts(inst: Instruction) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xyla.hlo.literal import Literal
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
 from xyla.hlo.rules import structure as rules
+from xyla.hlo.rules.pairing import verify_done, verify_start
 
 _SEM = "operation_semantics#"
 
@@ -75,6 +76,16 @@ OPT_BARRIER = define(OpDef("opt-barrier", 1, NoAttrs, rules.same_shape, _SEM + "
 DOMAIN = define(OpDef("domain", 1, DomainAttrs, rules.same_shape, _SEM + "domain"))
 COPY = define(OpDef("copy", 1, NoAttrs, rules.same_shape, _SEM + "copy", Trait.DATA_MOVEMENT))
 COPY_START = define(
-    OpDef("copy-start", 1, CopyStartAttrs, rules.copy_start_shape, _SEM + "copystart", Trait.ASYNC_START)
+    OpDef(
+        "copy-start",
+        1,
+        CopyStartAttrs,
+        rules.copy_start_shape,
+        _SEM + "copystart",
+        Trait.ASYNC_START,
+        verify=verify_start,
+    )
 )
-COPY_DONE = define(OpDef("copy-done", 1, NoAttrs, rules.copy_done_shape, _SEM + "copydone", Trait.ASYNC_DONE))
+COPY_DONE = define(
+    OpDef("copy-done", 1, NoAttrs, rules.copy_done_shape, _SEM + "copydone", Trait.ASYNC_DONE, verify=verify_done)
+)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xyla.hlo.attr_types import ReplicaGroups
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
 from xyla.hlo.rules import collectives as rules
+from xyla.hlo.rules.pairing import verify_done
 
 _SEM = "operation_semantics#"
 _COLL = Trait.COLLECTIVE
@@ -95,10 +96,12 @@ ALL_REDUCE_START = define(
         _SEM + "allreduce",
         _START,
         _APPLY,
-        verify=rules.verify_groups,
+        verify=rules.verify_all_reduce_start,
     )
 )
-ALL_REDUCE_DONE = define(OpDef("all-reduce-done", 1, NoAttrs, rules.start_same_shape, _SEM + "allreduce", _DONE))
+ALL_REDUCE_DONE = define(
+    OpDef("all-reduce-done", 1, NoAttrs, rules.start_same_shape, _SEM + "allreduce", _DONE, verify=verify_done)
+)
 ALL_GATHER = define(
     OpDef("all-gather", None, AllGatherAttrs, None, _SEM + "allgather", _COLL, verify=rules.verify_all_gather)
 )
@@ -107,7 +110,9 @@ ALL_GATHER_START = define(
         "all-gather-start", None, AllGatherAttrs, None, _SEM + "allgather", _START, verify=rules.verify_all_gather_start
     )
 )
-ALL_GATHER_DONE = define(OpDef("all-gather-done", 1, NoAttrs, rules.done_second_shape, _SEM + "allgather", _DONE))
+ALL_GATHER_DONE = define(
+    OpDef("all-gather-done", 1, NoAttrs, rules.done_second_shape, _SEM + "allgather", _DONE, verify=verify_done)
+)
 REDUCE_SCATTER = define(
     OpDef(
         "reduce-scatter",
@@ -172,15 +177,31 @@ COLLECTIVE_PERMUTE_START = define(
         rules.collective_permute_start_shape,
         _SEM + "collectivepermute",
         _START,
-        verify=rules.verify_pairs,
+        verify=rules.verify_permute_start,
     )
 )
 COLLECTIVE_PERMUTE_DONE = define(
-    OpDef("collective-permute-done", 1, NoAttrs, rules.done_second_shape, _SEM + "collectivepermute", _DONE)
+    OpDef(
+        "collective-permute-done",
+        1,
+        NoAttrs,
+        rules.done_second_shape,
+        _SEM + "collectivepermute",
+        _DONE,
+        verify=verify_done,
+    )
 )
 SEND = define(OpDef("send", 2, SendRecvAttrs, rules.send_shape, _SEM + "send", Trait.SIDE_EFFECT | Trait.ASYNC_START))
 SEND_DONE = define(
-    OpDef("send-done", 1, SendRecvAttrs, rules.send_done_shape, _SEM + "send", Trait.SIDE_EFFECT | _DONE)
+    OpDef(
+        "send-done",
+        1,
+        SendRecvAttrs,
+        rules.send_done_shape,
+        _SEM + "send",
+        Trait.SIDE_EFFECT | _DONE,
+        verify=verify_done,
+    )
 )
 RECV = define(
     OpDef(
@@ -194,5 +215,13 @@ RECV = define(
     )
 )
 RECV_DONE = define(
-    OpDef("recv-done", 1, SendRecvAttrs, rules.recv_done_shape, _SEM + "recv", Trait.SIDE_EFFECT | _DONE)
+    OpDef(
+        "recv-done",
+        1,
+        SendRecvAttrs,
+        rules.recv_done_shape,
+        _SEM + "recv",
+        Trait.SIDE_EFFECT | _DONE,
+        verify=verify_done,
+    )
 )

@@ -21,6 +21,7 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.op_def import AttrKind, Attrs, NoAttrs, OpDef, Trait, attr, define
 from xyla.hlo.ops.movement import DimensionsAttrs
 from xyla.hlo.rules import control as rules
+from xyla.hlo.rules.pairing import verify_done
 from xyla.hlo.rules.reduction import map_shape
 from xyla.hlo.shape import Shape
 
@@ -87,7 +88,7 @@ class AsyncAttrs(Attrs):
 
 
 CALL = define(
-    OpDef("call", None, CallAttrs, rules.call_shape, _SEM + "call", called=("to_apply",), verify=rules.verify_aliasing)
+    OpDef("call", None, CallAttrs, rules.call_shape, _SEM + "call", called=("to_apply",), verify=rules.verify_call)
 )
 FUSION = define(
     OpDef("fusion", None, FusionAttrs, rules.call_shape, "hlo fusion", called=("calls",), verify=rules.verify_aliasing)
@@ -143,7 +144,7 @@ ASYNC_UPDATE = define(
         rules.async_update_shape,
         "hlo async-update",
         Trait.LEAF,
-        verify=rules.verify_async_chain,
+        verify=verify_done,
     )
 )
 ASYNC_DONE = define(
@@ -154,6 +155,6 @@ ASYNC_DONE = define(
         rules.async_done_shape,
         "hlo async-done",
         Trait.ASYNC_DONE | Trait.LEAF,
-        verify=rules.verify_async_chain,
+        verify=verify_done,
     )
 )

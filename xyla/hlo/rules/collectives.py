@@ -18,6 +18,7 @@ from xyla.hlo.rules.common import (
     same_type_but_precision,
     wrong_operand,
 )
+from xyla.hlo.rules.pairing import verify_start
 from xyla.hlo.rules.reduction import check_reducer
 from xyla.hlo.shape import TOKEN_SHAPE, UNBOUNDED, Shape
 from xyla.support.dtypes import U32
@@ -80,42 +81,61 @@ def check_groups(groups: ReplicaGroups) -> None:
 
 
 def verify_groups(inst: Instruction) -> None:
-    """A collective's replica groups; use_global_device_ids needs a channel and explicit groups."""
+    """A collective's replica groups; use_global_device_ids needs explicit groups."""
     groups: ReplicaGroups = inst.attrs.replica_groups
     check_groups(groups)
-    if getattr(inst.attrs, "use_global_device_ids", False):
-        if not inst.attrs.channel_id:
-            raise invalid("use_global_device_ids needs a channel_id")
-        if not groups.groups and not groups.text:
-            raise invalid("use_global_device_ids needs replica_groups")
+    if getattr(inst.attrs, "use_global_device_ids", False) and not groups.groups and not groups.text:
+        raise invalid("use_global_device_ids needs replica_groups")
 
 
-def group_size(inst: Instruction) -> int | None:
-    """How many devices take part in each group; None where the text does not tell (mesh form, uneven groups)."""
+def verify_even_groups(inst: Instruction) -> None:
+    """As `verify_groups`, and all groups have one size: the result's shape depends on it."""
+    verify_groups(inst)
     groups: ReplicaGroups = inst.attrs.replica_groups
-    if groups.text and not groups.groups:
-        return None
+    if len({len(g) for g in groups.groups}) > 1:
+        raise invalid("replica_groups differ in size")
+
+
+def verify_all_reduce_start(inst: Instruction) -> None:
+    """all-reduce-start: its groups, and one done op."""
+    verify_groups(inst)
+    verify_start(inst)
+
+
+def verify_permute_start(inst: Instruction) -> None:
+    """collective-permute-start: its pairs, and one done op."""
+    verify_pairs(inst)
+    verify_start(inst)
+
+
+def group_sizes(inst: Instruction) -> tuple[int, ...]:
+    """The possible numbers of devices in each group; () where the text does not tell (no groups, mesh form, uneven).
+
+    With a channel but without global ids a group names replicas and each of them spans all partitions; texts from
+    before that rule count the named ones only, and where the text does not give num_partitions nobody knows.
+    A module without groups leaves the number to the one who runs it.
+    """
+    groups: ReplicaGroups = inst.attrs.replica_groups
     sizes = {len(g) for g in groups.groups if g}
-    if len(sizes) > 1:
-        return None
-    size = sizes.pop() if sizes else None
-    config = inst.module.config
-    flattened = getattr(inst.attrs, "use_global_device_ids", False)
-    # With a channel but without global ids, a group names replicas and each spans all partitions.
-    if inst.attrs.channel_id and not flattened:
-        return (size or config.replica_count) * config.num_partitions
-    return size or config.replica_count
+    if len(sizes) != 1:
+        return ()
+    size = sizes.pop()
+    if inst.attrs.channel_id and not getattr(inst.attrs, "use_global_device_ids", False):
+        partitions = inst.module.config.num_partitions
+        return (size, size * partitions) if partitions > 1 else ()
+    return (size,)
 
 
 def verify_all_gather(inst: Instruction) -> None:
     """all-gather: each result is its operand, `group size` times as long in the gathered dimension."""
-    verify_groups(inst)
+    verify_even_groups(inst)
     _check_scaled(inst, [o.shape for o in inst.operands], _results(inst, inst.shape), gather=True)
 
 
 def verify_all_gather_start(inst: Instruction) -> None:
     """all-gather-start: (operand, result), or ((operands..), (results..)); context may follow."""
-    verify_groups(inst)
+    verify_even_groups(inst)
+    verify_start(inst)
     parts = inst.shape.tuple_shapes
     if len(parts) < 2:
         raise invalid(f"result is {bare(inst.shape)}, expected (operands, results)")
@@ -124,7 +144,7 @@ def verify_all_gather_start(inst: Instruction) -> None:
 
 def verify_reduce_scatter(inst: Instruction) -> None:
     """reduce-scatter: each result is its operand, `1 / group size` as long in the scattered dimension."""
-    verify_groups(inst)
+    verify_even_groups(inst)
     shapes = [o.shape for o in inst.operands]
     check_collective_reducer(inst.called[0], shapes)
     _check_scaled(inst, shapes, _results(inst, inst.shape), gather=False)
@@ -139,21 +159,20 @@ def _results(inst: Instruction, shape: Shape) -> Sequence[Shape]:
 
 def _check_scaled(inst: Instruction, shapes: Sequence[Shape], results: Sequence[Shape], *, gather: bool) -> None:
     axis = inst.attrs.dimension
-    size = group_size(inst)
+    sizes = group_sizes(inst)
     for i, (operand, result) in enumerate(zip(shapes, results, strict=True)):
         need_dim("dimension", axis, need_array(shapes, i).rank)
         big, small = (result, operand) if gather else (operand, result)
         if not result.is_array or not same_type_but_precision(operand.element_type, result.element_type):
             raise invalid(f"result {i} is {bare(result)}, expected element type {operand.element_type}")
-        dims = list(small.dims)
-        if axis < len(dims) and UNBOUNDED not in (dims[axis], *big.dims):
-            # Groups that the text does not size, or that a rewriting pass will fit later, still divide evenly.
-            factor = size if size is not None else big.dims[axis] // max(dims[axis], 1)
-            dims[axis] *= factor
-        if not dims_match(small.with_dims(dims), big):
+        dims, long = list(small.dims), big.dims[axis] if axis < big.rank else 0
+        factor, rest = divmod(long, dims[axis]) if dims[axis] > 0 else (1, long)
+        known = not sizes or factor in sizes or UNBOUNDED in (long, small.dims[axis]) or not long
+        dims[axis] = long
+        if not known or (rest and UNBOUNDED not in small.dims) or not dims_match(small.with_dims(dims), big):
             raise invalid(
                 f"result {i} is {bare(result)}, operand {i} is {bare(operand)}: "
-                f"dimension {axis} must change by the group size {size}"
+                f"dimension {axis} must change by the group size{''.join(f' {s}' for s in sizes[:1])}"
             )
 
 
@@ -172,15 +191,15 @@ def all_to_all_shape(shapes: Sequence[Shape], attrs: AllToAllAttrs, called: Sequ
 
 def verify_all_to_all(inst: Instruction) -> None:
     """all-to-all: the group size divides the split dimension, or is the operand count."""
-    verify_groups(inst)
-    size, axis = group_size(inst), inst.attrs.dimension
-    if size is None or not inst.attrs.replica_groups.groups:
+    verify_even_groups(inst)
+    sizes, axis = group_sizes(inst), inst.attrs.dimension
+    if not sizes:
         return
     if axis is None:
-        if len(inst.operands) != size:
-            raise invalid(f"{len(inst.operands)} operands for groups of {size}")
-    elif inst.operands[0].shape.dims[axis] % size:
-        raise invalid(f"dimension {axis} of operand 0, {bare(inst.operands[0].shape)}, does not divide by {size}")
+        if len(inst.operands) not in sizes:
+            raise invalid(f"{len(inst.operands)} operands for groups of {sizes[0]}")
+    elif inst.operands[0].shape.dims[axis] % sizes[0]:
+        raise invalid(f"dimension {axis} of operand 0, {bare(inst.operands[0].shape)}, does not divide by {sizes[0]}")
 
 
 def ragged_all_to_all_shape(shapes: Sequence[Shape], attrs: Attrs, called: Sequence[Computation]) -> Shape:

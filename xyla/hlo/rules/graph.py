@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from xyla.hlo.op_def import Trait
 from xyla.support.status import XylaError, invalid
 
 if TYPE_CHECKING:
@@ -97,12 +98,25 @@ def _stale_user_problems(comp: Computation) -> Iterator[XylaError]:
                 yield at(inst, f"has user %{user.name}, which does not use it")
 
 
+def thread_of(comp: Computation) -> str:
+    """The thread a computation runs on; unnamed means the main one."""
+    return comp.execution_thread or "main"
+
+
 def _callee_problems(inst: Instruction) -> Iterator[XylaError]:
+    asynchronous = inst.op.has(Trait.ASYNC_START)
     for callee in inst.called:
         if callee.module.computations.get(callee.name) is not callee or callee.module is not inst.parent.module:
             yield at(inst, f"calls computation {callee.name!r}, which is not in the module")
         elif callee.callers.get(inst, 0) != inst.called.count(callee):
             yield at(inst, f"calls computation {callee.name!r}, which does not count it as a caller")
+        # An unnamed computation runs wherever it is called.
+        if not asynchronous and thread_of(callee) not in ("main", thread_of(inst.parent)):
+            yield at(
+                inst,
+                f"calls computation {callee.name!r} of thread {thread_of(callee)!r} from thread "
+                f"{thread_of(inst.parent)!r}",
+            )
         if callee.is_entry:
             yield at(inst, f"calls the entry computation {callee.name!r}")
 

@@ -92,12 +92,20 @@ def verify_dynamic_reshape(inst: Instruction) -> None:
 
 
 def verify_bitcast(inst: Instruction) -> None:
-    """bitcast: an array stays an array; the layout-sensitive verifier also compares byte sizes."""
+    """bitcast: an array stays an array of as many bytes."""
     operand, result = inst.operands[0].shape, inst.shape
     if operand.is_array != result.is_array:
         raise invalid(f"result is {bare(result)}, expected a bitcast of {bare(operand)}")
     if not result.is_array and bare(operand) is not bare(result):
         raise invalid(f"result is {bare(result)}, expected {bare(operand)}")
+    if UNBOUNDED in result.dims or UNBOUNDED in operand.dims:
+        return
+    if any(s.layout is not None and (s.layout.tiles or s.layout.element_size_bits) for s in (result, operand)):
+        return  # tiled or packed sizes are a target's affair
+    if result.num_bytes != operand.num_bytes:
+        raise invalid(
+            f"result {bare(result)} has {result.num_bytes} bytes, operand 0 {bare(operand)} has {operand.num_bytes}"
+        )
 
 
 def transpose_shape(shapes: Sequence[Shape], attrs: DimensionsAttrs, called: Sequence[Computation]) -> Shape:

@@ -90,6 +90,11 @@ def _one_or_tuple(shapes: Sequence[Shape]) -> Shape:
     return shapes[0] if len(shapes) == 1 else Shape.tuple_of(shapes)
 
 
+def _like_callee(shapes: Sequence[Shape], comp: Computation) -> Shape:
+    """A tuple where the reducer returns one (which it may for one value too)."""
+    return Shape.tuple_of(shapes) if comp.root.shape.is_tuple else shapes[0]
+
+
 def reduce_shape(shapes: Sequence[Shape], attrs: ReduceAttrs, called: Sequence[Computation]) -> Shape:
     """reduce: the dims that stay, with the reducer's result types."""
     inputs, accs = _accumulators(shapes, called[0])
@@ -99,7 +104,7 @@ def reduce_shape(shapes: Sequence[Shape], attrs: ReduceAttrs, called: Sequence[C
     for shape, acc in zip(inputs, accs, strict=True):
         dims, dyn = dims_of(shape, (d for d in range(shape.rank) if d not in gone))
         out.append(Shape.array(acc.element_type, dims, None, dyn))
-    return _one_or_tuple(out)
+    return _like_callee(out, called[0])
 
 
 def check_window(window: Window, rank: int) -> None:
@@ -133,7 +138,7 @@ def reduce_window_shape(shapes: Sequence[Shape], attrs: WindowAttrs, called: Seq
     for shape, acc in zip(inputs, accs, strict=True):
         dims = windowed_dims(window, shape.dims) if shape.rank else []
         out.append(Shape.array(acc.element_type, dims, None, shape.dynamic))
-    return _one_or_tuple(out)
+    return _like_callee(out, called[0])
 
 
 def select_and_scatter_shape(shapes: Sequence[Shape], attrs: WindowAttrs, called: Sequence[Computation]) -> Shape:
@@ -195,7 +200,7 @@ def sort_shape(shapes: Sequence[Shape], attrs: SortAttrs, called: Sequence[Compu
 
 
 def scan_shape(shapes: Sequence[Shape], attrs: ScanAttrs, called: Sequence[Computation]) -> Shape:
-    """scan(inputs.., carries..): (outputs.., final carries..).
+    """scan(inputs.., carries..): (outputs.., final carries..), or the one result when the body returns no tuple.
 
     The body takes one slice of each input (the scanned dimension dropped) and the carries, and returns one slice of
     each output and the carries.
@@ -222,7 +227,8 @@ def scan_shape(shapes: Sequence[Shape], attrs: ScanAttrs, called: Sequence[Compu
         if not same_but_precision(result, init):
             raise invalid(f"computation {body.name!r} returns carry {bare(result)}, expected {bare(init)}")
     outputs = [r.with_dims([*r.dims[:axis], size, *r.dims[axis:]]) for r in results[:split]]
-    return Shape.tuple_of([*outputs, *(bare(i) for i in inits)])
+    everything = [*outputs, *(bare(i) for i in inits)]
+    return Shape.tuple_of(everything) if body.root.shape.is_tuple else everything[0]
 
 
 def topk_shape(shapes: Sequence[Shape], attrs: TopKAttrs, called: Sequence[Computation]) -> Shape:

@@ -49,7 +49,7 @@ def fft_shape(shapes: Sequence[Shape], attrs: FftAttrs, called: Sequence[Computa
     if kind == "IRFFT":
         _check_lengths(shape, length, length[-1] // 2 + 1 if length[-1] else 0)
         return _with_last(shape, et.component, length[-1])
-    _check_lengths(shape, length, length[-1])
+    # As XLA does, a plain transform takes its extents from the operand whatever fft_length says.
     return bare(shape)
 
 
@@ -145,9 +145,11 @@ def batch_norm_grad_shape(shapes: Sequence[Shape], attrs: BatchNormAttrs, called
 
 
 def verify_rng(inst: Instruction) -> None:
-    """rng(a, b): two scalars of the result's element type."""
-    if not inst.shape.is_array:
-        raise invalid(f"result is {bare(inst.shape)}, expected an array")
+    """rng(a, b): two scalars of the result's element type; only floats are normally distributed."""
+    if not inst.shape.is_array or inst.shape.element_type in COMPLEX:
+        raise invalid(f"result is {bare(inst.shape)}, expected an array of real numbers")
+    if inst.attrs.distribution.value == "rng_normal" and inst.shape.element_type not in FLOATS:
+        raise invalid(f"result is {bare(inst.shape)}, expected floating-point numbers of rng_normal")
     want = Shape.array(inst.shape.element_type, ())
     for i, operand in enumerate(inst.operands):
         if not same_but_precision(operand.shape, want):
@@ -156,7 +158,7 @@ def verify_rng(inst: Instruction) -> None:
 
 def verify_rng_bit_generator(inst: Instruction) -> None:
     """rng-bit-generator(state): (state, bits), bits integers or floats of any dims; old texts return the bits alone."""
-    state, result = need_array([inst.operands[0].shape]), inst.shape
+    state, result = inst.operands[0].shape, inst.shape
     if not result.is_tuple:
         if not result.is_array:
             raise invalid(f"result is {bare(result)}, expected bits or (state, bits)")
