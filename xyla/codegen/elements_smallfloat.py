@@ -135,7 +135,7 @@ def _widen_format(b: Builder, f: SmallFloat, x: Val) -> Val:
     sign = b.shl(b.and_(code, f.sign), 31 - f.exponent - f.mantissa)
     signed = b.or_(bits, sign)
     if f.special is Special.FNUZ:
-        signed = b.select(b.icmp("eq", code, f.nan), 0x7FC00000, signed)
+        signed = b.select(b.icmp("eq", code, f.nan), 0xFFC00000, signed)
     return b.bitcast(signed, "float")
 
 
@@ -182,13 +182,10 @@ def _narrow_exponent(b: Builder, x: Val) -> Val:
     bits = b.bitcast(x, "i32")
     exponent = b.lshr(bits, _F32_MANTISSA)
     mantissa = b.and_(bits, 0x7FFFFF)
-    # Ties go to the even exponent code; below 2^-126 the value is mantissa * 2^-149.
-    up = b.or_(
-        b.icmp("ugt", mantissa, 0x400000),
-        b.and_(b.icmp("eq", mantissa, 0x400000), b.icmp("ne", b.and_(exponent, 1), 0)),
-    )
+    # Ties go up; below 2^-126 the value is mantissa * 2^-149 and 2^-127, a mantissa of 0x400000, is exact.
+    up = b.icmp("uge", mantissa, 0x400000)
+    tiny = b.icmp("ugt", mantissa, 0x400000)
+    up = b.select(b.icmp("eq", exponent, 0), tiny, up)
     code = b.add(exponent, b.cast("zext", up, "i32"))
-    tiny = b.cast("zext", b.icmp("ugt", mantissa, 0x600000), "i32")
-    code = b.select(b.icmp("eq", exponent, 0), tiny, code)
     bad = b.or_(b.icmp("sle", bits, 0), b.icmp("uge", bits, 0x7F800000))
     return b.cast("trunc", b.select(bad, 0xFF, code), "i8")

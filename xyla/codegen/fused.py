@@ -266,7 +266,9 @@ def operand_leaves(em: Emitter, inst: Instruction) -> None:
     at = 0
     for o in inst.operands:
         for _, shape in o.shape.leaves():
-            if o not in em.leaves and shape.is_array and not o.shape.is_tuple:
+            if not shape.is_array:
+                continue
+            if o not in em.leaves and not o.shape.is_tuple:
                 em.leaves[o] = Leaf(em.frame.operands[at], shape)
             at += 1
 
@@ -278,6 +280,8 @@ def fusion_leaves(em: Emitter, inst: Instruction) -> None:
     for p in comp.parameters:
         paths: dict[tuple[int, ...], int] = {}
         for path, shape in p.shape.leaves():
+            if not shape.is_array:
+                continue
             if not p.shape.is_tuple:
                 em.leaves[p] = Leaf(em.frame.operands[at], shape)
             paths[path] = at

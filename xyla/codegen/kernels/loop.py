@@ -27,7 +27,7 @@ from xyla.support.dtypes import ElementType
 
 def leaves_of(shape: Shape) -> list[Shape]:
     """The array leaves of a shape, in order."""
-    return [s for _, s in shape.leaves()]
+    return [s for _, s in shape.leaves() if s.is_array]
 
 
 def body_of(inst: Instruction) -> list[Instruction]:
@@ -100,7 +100,7 @@ def _longest(outputs: Sequence[Shape], body: Sequence[Instruction]) -> int:
 
 
 def _check(inst: Instruction, body: Sequence[Instruction]) -> None:
-    for leaf in leaves_of(inst.shape):
+    for _, leaf in inst.shape.leaves():
         if not leaf.is_array:
             raise refuse(inst, f"a result of shape {leaf}")
     for i in body:

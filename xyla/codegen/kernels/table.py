@@ -7,7 +7,8 @@ from typing import Any
 
 from xyla.codegen.fused import NeedScalarError
 from xyla.codegen.kernel import KernelSpec, refuse
-from xyla.codegen.kernels.loop import loop_kernel
+from xyla.codegen.kernels.loop import loop_kernel, root_of
+from xyla.codegen.kernels.reduce import reduce_kernel
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef, Trait, all_ops
@@ -20,7 +21,7 @@ KERNEL: OpTable[KernelRule] = OpTable("the kernel table")
 _ELEMENTWISE = tuple(op for op in all_ops() if op.has(Trait.ELEMENTWISE))
 _MOVEMENT = (
     ops.BITCAST, ops.BITCAST_CONVERT, ops.BROADCAST, ops.CONCATENATE, ops.COPY, ops.DYNAMIC_SLICE,
-    ops.DYNAMIC_UPDATE_SLICE, ops.FUSION, ops.GATHER, ops.GET_DIMENSION_SIZE, ops.IOTA, ops.MAP, ops.PAD, ops.RESHAPE,
+    ops.DYNAMIC_UPDATE_SLICE, ops.GATHER, ops.GET_DIMENSION_SIZE, ops.IOTA, ops.MAP, ops.PAD, ops.RESHAPE,
     ops.REVERSE, ops.SLICE, ops.TRANSPOSE,
 )  # fmt: skip
 KERNEL.rule(*_ELEMENTWISE, *_MOVEMENT)(loop_kernel)
@@ -84,28 +85,36 @@ _no_kernel("its result's size is known at run time only", ops.SET_DIMENSION_SIZE
 _PADDING_SAFE = frozenset(_ELEMENTWISE) | {ops.COPY, ops.MAP}
 
 
-def kernel_or_reason(inst: Instruction) -> KernelSpec | str:
-    """The kernel of an instruction (a fusion counts as one), or why there is none."""
+def build_kernel(inst: Instruction) -> KernelSpec:
+    """The kernel of an instruction; a fusion counts as one.
+
+    Raises UNIMPLEMENTED, with the reason, when there is none: the instruction then needs a handler. A fusion without a
+    kernel can also be run by running its computation's instructions one by one.
+    """
+    if inst.op not in _PADDING_SAFE and (inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands)):
+        raise refuse(inst, "a dimension of dynamic size")
     try:
-        return _build(inst)
+        return KERNEL[inst.op](inst)
     except NeedScalarError:
-        return f"{inst.op.name!r} needs branches that its kernel cannot hold"
+        raise refuse(inst, "a called computation branches where the kernel holds vectors") from None
+
+
+def kernel_or_reason(inst: Instruction) -> KernelSpec | str:
+    """The kernel of an instruction, or why there is none."""
+    try:
+        return build_kernel(inst)
     except XylaError as error:
         if error.status is not Status.UNIMPLEMENTED:
             raise
         return error.message
 
 
-def build_kernel(inst: Instruction) -> KernelSpec | None:
-    """The kernel of an instruction (a fusion counts as one), or None: the instruction needs a handler.
-
-    A fusion without a kernel can be run by running its computation's instructions one by one.
-    """
-    spec = kernel_or_reason(inst)
-    return None if isinstance(spec, str) else spec
+def _fusion(inst: Instruction) -> KernelSpec:
+    """By the fusion's root: a family with a kernel of its own takes the fused producers along."""
+    return FUSION_ROOTS.get(root_of(inst).op, loop_kernel)(inst)
 
 
-def _build(inst: Instruction) -> KernelSpec:
-    if inst.op not in _PADDING_SAFE and (inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands)):
-        raise refuse(inst, "a dimension of dynamic size")
-    return KERNEL[inst.op](inst)
+# Families whose kernels read their operands through the graph emitter, so that a fusion may end in them.
+FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {ops.REDUCE: reduce_kernel}
+KERNEL.rule(ops.FUSION)(_fusion)
+KERNEL.rule(ops.REDUCE)(reduce_kernel)

@@ -7,7 +7,7 @@ stand beside them.
 
 from __future__ import annotations
 
-from xyla.codegen.llvm import Builder, Val
+from xyla.codegen.llvm import Builder, Val, constant
 from xyla.codegen.math.formats import (
     INF,
     NAN,
@@ -65,6 +65,17 @@ def _reduce(b: Builder, x: Val, fmt: Format) -> tuple[Val, Val]:
     return count, r
 
 
+def _reduce_twice(b: Builder, x: Val, fmt: Format) -> tuple[Val, Val, Val]:
+    """(n, r, low) as `_reduce`, with what the rounding of r lost."""
+    shifted = b.fma(x, _LOG2_E, fmt.round_magic)
+    n = b.fsub(shifted, fmt.round_magic)
+    high, low = _LN2[fmt.ty]
+    exact = b.fma(n, -high, x)
+    r = b.fma(n, -low, exact)
+    lost = b.fma(n, -low, b.fsub(exact, r))
+    return b.sub(bits_of(b, shifted), _magic_bits(fmt)), r, lost
+
+
 def _magic_bits(fmt: Format) -> int:
     return ((fmt.bias + fmt.mantissa) << fmt.mantissa) | (1 << (fmt.mantissa - 1))
 
@@ -116,10 +127,15 @@ def exp_times(b: Builder, x: Val, *factors: Val, halvings: int = 0) -> list[Val]
 def expm1(b: Builder, x: Val) -> Val:
     """e^x - 1, accurate near 0; keeps -0."""
     fmt = format_of(x)
-    n, r = _reduce(b, _clamp(b, x, _EXPM1_LOW[fmt.ty], _EXP_RANGE[fmt.ty][1]), fmt)
-    # In halves, so that 2^n itself cannot overflow: 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)).
+    clamped = _clamp(b, x, _EXPM1_LOW[fmt.ty], _EXP_RANGE[fmt.ty][1])
+    n, r, low = _reduce_twice(b, clamped, fmt)
+    rest = b.fma(b.fmul(r, r), polynomial(b, r, _EXP[r.ty]), low)
+    # In halves, so that 2^n itself cannot overflow: 2 (2^(n-1) (r + rest) + (2^(n-1) - 1/2)).
     half = power_of_two(b, b.sub(n, 1), fmt)
-    value = b.fma(half, _exp_minus_one_of(b, r), b.fsub(half, 0.5))
+    base = b.fsub(half, 0.5)
+    lead = b.fma(half, r, base)
+    lost = b.fma(half, r, b.fsub(base, lead))
+    value = b.fadd(lead, b.fma(half, rest, lost))
     return b.copysign(b.fadd(value, value), x)
 
 
@@ -193,9 +209,23 @@ def log1p(b: Builder, x: Val) -> Val:
 
 def logistic(b: Builder, x: Val) -> Val:
     """1 / (1 + e^-x), without overflow and with gradual underflow."""
-    e = exp(b, b.fneg(b.fabs(x)))
-    top = b.select(b.fcmp("olt", x, 0.0), e, 1.0)
-    return b.fdiv(top, b.fadd(e, 1.0))
+    fmt = format_of(x)
+    low, high = _EXP_RANGE[fmt.ty]
+    n, r, lost = _reduce_twice(b, _clamp(b, b.fneg(b.fabs(x)), low, high), fmt)
+    rest = b.fma(b.fmul(r, r), polynomial(b, r, _EXP[r.ty]), lost)
+    # e = e^-|x| and 1 + e, each with what its rounding lost; then the quotient, corrected by its residual.
+    sum_, sum_low = two_sum_fast(b, r, rest)
+    e, e_low = two_sum_fast(b, constant(1.0, x.ty, x.lanes), sum_)
+    e, e_low = scale(b, e, n), scale(b, b.fadd(e_low, sum_low), n)
+    bottom, bottom_low = two_sum_fast(b, constant(1.0, x.ty, x.lanes), e)
+    bottom_low = b.fadd(bottom_low, e_low)
+    negative = b.fcmp("olt", x, 0.0)
+    top, top_low = b.select(negative, e, 1.0), b.select(negative, e_low, 0.0)
+    inverse = b.fdiv(1.0, bottom)
+    quotient = b.fmul(top, inverse)
+    residual = b.fma(b.fneg(quotient), bottom, top)
+    residual = b.fadd(residual, b.fma(b.fneg(quotient), bottom_low, top_low))
+    return b.fma(residual, inverse, quotient)
 
 
 # tanh(x)/x - 1 over x^2, in x^2, |x| <= 0.6: errors 2^-28.5 and 2^-62.7.

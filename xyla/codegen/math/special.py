@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from xyla.codegen.llvm import Builder, Val
+from xyla.codegen.llvm import Builder, Val, constant
 from xyla.codegen.math.exponential import exp
 from xyla.codegen.math.formats import (
+    INF,
     SINGLE,
     Format,
     bits_of,
@@ -26,15 +27,15 @@ _ERF_SMALL = {
         8.710460841472419e-11, -4.233123544025394e-12,
     ),
 }  # fmt: skip
-# log(erfc(x)) in x - centre, 1 <= x <= 4 and 6; weighted by erfc the error is below 2^-31 and 2^-54.
-_LOG_ERFC = {
+# log(erfc(x)) + x^2 in x - centre, for x from 1 to 4 and 6; weighted by erfc the errors are below 2^-31 and 2^-54.
+_LOG_ERFCX = {
     "float": (
-        -7.806815147399902, -5.352680683135986, -0.9438923001289368, -0.01085424330085516,
+        -1.556815266609192, -0.35268068313598633, 0.05610767379403114, -0.01085424330085516,
         0.0021670865826308727, -0.0004282203735783696, 6.476046110037714e-05, -2.028849303314928e-05,
         2.5130233893833065e-07,
     ),
     "double": (
-        -14.112437402148174, -7.2660995883651935, -0.9667530547422553, -0.005225658221957827,
+        -1.8624374021481738, -0.26609958836519393, 0.03324694525774473, -0.005225658221957827,
         0.0008736873239716766, -0.00014729777383650113, 2.4386374002726765e-05, -3.889560510021244e-06,
         5.856075716024647e-07, -8.069549362720303e-08, 9.539460741806871e-09, -7.632359900992398e-10,
         -2.0795590520700285e-11, 2.5319220393052173e-11, -1.594829004564539e-11, -3.609809627929021e-13,
@@ -55,22 +56,26 @@ def erf(b: Builder, x: Val) -> Val:
     end = _ERF_END[x.ty]
     capped = b.select(b.fcmp("ogt", ax, end), end, ax)
     u = b.fsub(capped, _ERF_CENTRE[x.ty])
-    large = b.fsub(1.0, exp(b, polynomial(b, u, _LOG_ERFC[x.ty])))
+    large = b.fsub(1.0, exp(b, b.fma(b.fneg(capped), capped, polynomial(b, u, _LOG_ERFCX[x.ty]))))
     return b.copysign(b.select(b.fcmp("olt", ax, 1.0), small, large), x)
 
 
 def rsqrt(b: Builder, x: Val) -> Val:
-    """1 / sqrt(x): ±inf at ±0, NaN below; one correction of the quotient by its residual."""
-    root = b.sqrt(x)
-    y = b.fdiv(1.0, root)
-    # With x = root^2 + d and root*y = 1 - e, 1/sqrt(x) is y (1 + e - d y^2 / 2).
-    e = b.fma(b.fneg(root), y, 1.0)
-    d = b.fma(b.fneg(root), root, x)
-    factor = b.fma(b.fmul(b.fmul(d, y), b.fmul(y, -0.5)), 1.0, e)
-    better = b.fma(y, factor, y)
+    """1 / sqrt(x): ±inf at ±0, NaN below; the quotient is corrected by its residual."""
     fmt = format_of(x)
-    safe = b.and_(b.fcmp("oge", x, fmt.min_normal * 2.0**fmt.mantissa), b.fcmp("olt", x, float("inf")))
-    return b.select(safe, better, y)
+    # Small arguments are lifted by an even power of two: their residuals would underflow.
+    lift = fmt.mantissa + 3
+    small = b.fcmp("olt", x, fmt.min_normal * 2.0 ** (2 * fmt.mantissa))
+    scaled = b.select(small, b.fmul(x, 2.0 ** (2 * lift)), x)
+    root = b.sqrt(scaled)
+    y = b.fdiv(1.0, root)
+    # With scaled = root^2 + d and root*y = 1 - e, 1/sqrt(scaled) is y (1 + e - d y^2 / 2).
+    e = b.fma(b.fneg(root), y, 1.0)
+    d = b.fma(b.fneg(root), root, scaled)
+    better = b.fma(y, b.fma(b.fmul(d, y), b.fmul(y, -0.5), e), y)
+    regular = b.and_(b.fcmp("ogt", x, 0.0), b.fcmp("olt", x, INF))
+    value = b.select(regular, better, y)
+    return b.select(small, b.fmul(value, 2.0**lift), value)
 
 
 def cbrt(b: Builder, x: Val) -> Val:
@@ -79,7 +84,8 @@ def cbrt(b: Builder, x: Val) -> Val:
     ax = b.fabs(x)
     lift = 2.0 ** (3 * ((fmt.mantissa + 3) // 3))
     tiny = b.fcmp("olt", ax, fmt.min_normal)
-    a = b.select(tiny, b.fmul(ax, lift), ax)
+    huge = b.fcmp("ogt", ax, fmt.largest / 8)
+    a = b.select(tiny, b.fmul(ax, lift), b.select(huge, b.fmul(ax, 2.0**-6), ax))
     t = _cbrt_guess(b, a, fmt)
     # Halley's step triples the digits of a guess good to 5 bits.
     for _ in range(2 if fmt is SINGLE else 3):
@@ -89,8 +95,9 @@ def cbrt(b: Builder, x: Val) -> Val:
     square_low = b.fma(t, t, b.fneg(square))
     residual = b.fma(b.fneg(t), square_low, b.fma(b.fneg(square), t, a))
     t = b.fma(residual, b.fdiv(1.0, b.fmul(square, 3.0)), t)
-    t = b.select(tiny, b.fmul(t, lift ** (-1.0 / 3.0)), t)
-    regular = b.and_(b.fcmp("one", ax, 0.0), b.fcmp("olt", ax, float("inf")))
+    back = b.select(huge, constant(4.0, x.ty, x.lanes), 1.0)
+    t = b.fmul(t, b.select(tiny, 2.0 ** -((fmt.mantissa + 3) // 3), back))
+    regular = b.and_(b.fcmp("one", ax, 0.0), b.fcmp("olt", ax, INF))
     return b.select(regular, b.copysign(t, x), x)
 
 
@@ -99,6 +106,6 @@ def _cbrt_guess(b: Builder, a: Val, fmt: Format) -> Val:
     bits = bits_of(b, a)
     # x/3 as a multiplication in floating point: the guess needs only its leading bits.
     third = b.fmul(b.cast("sitofp", bits, fmt.ty), 1.0 / 3.0)
-    whole = b.cast("fptosi", b.select(b.fcmp("olt", a, float("inf")), third, 0.0), fmt.int_ty)
+    whole = b.cast("fptosi", b.select(b.fcmp("olt", a, INF), third, 0.0), fmt.int_ty)
     offset = int((2 * fmt.bias / 3 - 0.0450) * (1 << fmt.mantissa))
     return from_bits(b, b.add(whole, offset))
