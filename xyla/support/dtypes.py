@@ -110,9 +110,8 @@ F8E4M3FNUZ = _define("f8e4m3fnuz", Kind.FLOAT, 8, ml_dtypes.float8_e4m3fnuz, 25,
 F8E3M4 = _define("f8e3m4", Kind.FLOAT, 8, ml_dtypes.float8_e3m4, 29, "f8E3M4")
 F8E8M0FNU = _define("f8e8m0fnu", Kind.FLOAT, 8, ml_dtypes.float8_e8m0fnu, 33, "f8E8M0FNU")
 F4E2M1FN = _define("f4e2m1fn", Kind.FLOAT, 4, ml_dtypes.float4_e2m1fn, 32, "f4E2M1FN")
-# StableHLO has these two; XLA's proto does not, so they cannot be written to one.
-F6E2M3FN = _define("f6e2m3fn", Kind.FLOAT, 6, ml_dtypes.float6_e2m3fn, -1, "f6E2M3FN")
-F6E3M2FN = _define("f6e3m2fn", Kind.FLOAT, 6, ml_dtypes.float6_e3m2fn, -2, "f6E3M2FN")
+F6E2M3FN = _define("f6e2m3fn", Kind.FLOAT, 6, ml_dtypes.float6_e2m3fn, 36, "f6E2M3FN")
+F6E3M2FN = _define("f6e3m2fn", Kind.FLOAT, 6, ml_dtypes.float6_e3m2fn, 35, "f6E3M2FN")
 C64 = _define("c64", Kind.COMPLEX, 64, np.complex64, 15, "complex<f32>")
 C128 = _define("c128", Kind.COMPLEX, 128, np.complex128, 18, "complex<f64>")
 TUPLE = _define("tuple", Kind.OTHER, 0, None, 13, "")
