@@ -116,15 +116,17 @@ class DenseArrayAttr(Attribute):
 class DenseAttr(Attribute):
     """`dense<body> : type`. `body` is the text between the brackets; `start` its offset in the source, for errors.
 
-    Decode with `xyla.formats.mlir.dense`.
+    `hex`: the constant was written `dense<"0x...">` and `body` is the digits alone. Decode with `dense.decode`.
     """
 
     body: str
     type: Type
     start: int = -1
+    hex: bool = False
 
     def __str__(self) -> str:
-        return f"dense<{self.body}> : {self.type}"
+        body = f'"0x{self.body}"' if self.hex else self.body
+        return f"dense<{body}> : {self.type}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ view), so a huge shape allocates nothing. Source: the MLIR language reference, "
 from __future__ import annotations
 
 import re
+from binascii import a2b_hex
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,10 @@ def ints(attr: Attribute | None) -> tuple[int, ...] | None:
 def _decode(attr: DenseAttr) -> Array:
     dims, scalar = shape_of(attr.type)
     et = element_type(scalar)
-    body = attr.body.strip()
     count = _product(dims)
-    if body.startswith('"'):
-        return _decode_hex(body, dims, count, et)
+    if attr.hex:
+        return _decode_hex(attr.body, dims, count, et)
+    body = attr.body.strip()
     if body == "":
         if count:
             raise invalid(f"an empty dense constant for {count} elements")
@@ -124,7 +125,7 @@ def _check_nesting(body: str, dims: tuple[int, ...], count: int, found: int) -> 
 
 def _decode_hex(body: str, dims: tuple[int, ...], count: int, et: dtypes.ElementType) -> Array:
     try:
-        raw = np.frombuffer(bytes.fromhex(body[3:-1]), np.uint8)
+        raw = np.frombuffer(a2b_hex(body), np.uint8)
     except ValueError:
         raise invalid("the hexadecimal payload of a dense constant is malformed") from None
     if et is dtypes.PRED:

@@ -77,7 +77,8 @@ class Lexer:
         assert m is not None
         assert m.lastindex is not None
         self.kind = kind = m.lastindex
-        self.tok = m[kind]
+        # A dense payload may be 100 MB: it is not copied here, `parse_dense` takes it from the text.
+        self.tok = m[kind] if kind != DENSE else "dense<"
         self.start = m.start(kind)
         self.end = m.end()
 

@@ -90,10 +90,13 @@ class AttrParser(TypeParser):
 
     def parse_dense(self) -> DenseAttr:
         """`dense<...> : type`; the payload stays text until it is asked for."""
-        start, body = self.start + 6, self.tok[6:-1]
+        start = self.start + len("dense<")
+        # The digits may be 100 MB: they are cut out once, without the quotes around them.
+        is_hex = self.text.startswith('"0x', start)
+        body = self.text[start + 3 : self.end - 2] if is_hex else self.text[start : self.end - 1]
         self.advance()
         self.expect(":", "after a dense constant")
-        return DenseAttr(body, self.parse_type(), start)
+        return DenseAttr(body, self.parse_type(), start, is_hex)
 
     def parse_dict(self) -> dict[str, Attribute]:
         """`{key = attr, flag}`, current token `{`. Duplicate keys are refused."""

@@ -21,6 +21,11 @@ from xyla.support.status import XylaError
 _ALIAS_DEF = re.compile(r"^[ \t]*([#!][\w$.\-]+)[ \t]*=", re.MULTILINE)
 _SPLIT = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
 _MAX_RESULTS = 1_000_000
+# The two commonest runs of tokens, each in one match: `%x =` and `%a, %b#1, %c`.
+_RESULT = re.compile(r"(%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+))[ \t]*+=[ \t]*+")
+_ID = r"%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+)(?:\#\d++)?"
+_OPERANDS = re.compile(rf"{_ID}(?:,[ ]*+{_ID})*+")
+_OPERAND = re.compile(_ID)
 
 
 def parse_module(text: str, name: str = "<mlir>", dialects: Dialects | None = None) -> MlirModule:
@@ -152,11 +157,12 @@ class Parser(AttrParser):
 
     def parse_operand_names(self) -> list[tuple[str, int]]:
         """`%a, %b#1`: names with their offsets; empty if the current token is no value."""
-        names: list[tuple[str, int]] = []
         if self.kind != VALUE:
-            return names
-        names.append((self.tok, self.start))
-        self.advance()
+            return []
+        run = _OPERANDS.match(self.text, self.start)
+        assert run is not None
+        names = [(m[0], m.start()) for m in _OPERAND.finditer(self.text, run.start(), run.end())]
+        self.seek(run.end())
         while self.tok == ",":
             here = self.start
             self.advance()
@@ -264,6 +270,11 @@ class Parser(AttrParser):
 
     def _result_names(self) -> list[tuple[str, int, int]]:
         """`%a, %b:2 =` as (name, how many, offset)."""
+        m = _RESULT.match(self.text, self.start)
+        if m is not None:
+            start = self.start
+            self.seek(m.end())
+            return [(m[1], 1, start)]
         names = []
         while True:
             start = self.start

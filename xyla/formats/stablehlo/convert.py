@@ -33,6 +33,7 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Metadata, Module
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
+from xyla.hlo.verifier import verify
 from xyla.support.diagnostics import Span, did_you_mean
 from xyla.support.dtypes import ElementType
 from xyla.support.status import XylaError, invalid, unimplemented
@@ -82,6 +83,7 @@ class Converter:
         main_name = main.symbol_name or ""
         self.module.set_entry(self.computations[main_name])
         entry.entry_attributes(self.module, main)
+        verify(self.module)
         return self.module
 
     # -- functions and regions ---------------------------------------------------------------------------------

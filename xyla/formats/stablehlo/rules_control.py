@@ -127,13 +127,26 @@ def _custom_call(body: Body, op: Operation) -> Result:
 
 
 def _backend_config(op: Operation) -> tuple[str, bool]:
-    """The configuration text, and whether it is a dictionary (the typed FFI's)."""
+    """The configuration as HLO text has it, and whether it is a dictionary (the typed FFI's) and not a string."""
     for key in ("mhlo.backend_config", "backend_config"):
         attr = op.get(key)
         if isinstance(attr, DictAttr):
             return "{" + dict_body(attr.entries) + "}", True
     attr = op.get("backend_config")
-    return (attr.value if isinstance(attr, StringAttr) else ""), False
+    text = attr.value if isinstance(attr, StringAttr) else ""
+    return (_c_quoted(text) if text else ""), False
+
+
+def _c_quoted(text: str) -> str:
+    """A C string literal: printable ASCII as is, other bytes in octal."""
+    out = []
+    for byte in text.encode("utf-8", "surrogateescape"):
+        char = chr(byte)
+        out.append(_C_ESCAPES.get(char) or (char if 32 <= byte < 127 else f"\\{byte:03o}"))
+    return '"' + "".join(out) + '"'
+
+
+_C_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "'": "\\'"}
 
 
 def _called_names(op: Operation) -> list[str]:

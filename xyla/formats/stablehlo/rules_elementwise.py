@@ -107,11 +107,14 @@ def _imag(body: Body, op: Operation) -> Result:
 
 
 def _convert(body: Body, op: Operation) -> Result:
-    """A complex operand of a conversion to a real type gives its real part."""
+    """A complex operand gives its real part to a real type, and whether it is not zero to i1."""
     arity(op, 1)
     operand, shape = body.get(op.operands[0]), body.result(op)
     source, target = operand.shape.element_type, shape.element_type
-    if source.is_complex and not target.is_complex and target is not PRED:
+    if source.is_complex and target is PRED:
+        zero = body.splat(0, operand.shape)
+        return body.add(ops.COMPARE, [operand, zero], ops.CompareAttrs(ComparisonDirection.NE), shape=shape)
+    if source.is_complex and not target.is_complex:
         operand = body.add(ops.REAL, [operand], shape=operand.shape.with_type(source.component))
         if operand.shape.element_type is target:
             return operand
