@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from types import GeneratorType
-from typing import Any
+from typing import Any, cast
 
 from xyla.codegen.elements import (
     ELEMENT,
@@ -122,7 +122,7 @@ class Emitter:
         started = self._start(request)
         if not isinstance(started, GeneratorType):
             self._scopes[-1][key] = started
-            return started
+            return cast("Values", started)
         stack: list[tuple[Rule, Any]] = [(started, key)]
         while stack:
             rule, key = stack[-1]

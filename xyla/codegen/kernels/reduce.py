@@ -5,16 +5,16 @@ Spec: XLA operation semantics (Reduce). The initial value enters each result onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from xyla.codegen.elements import splat_element
-from xyla.codegen.fused import EMIT, Emitter, Leaf, NeedScalarError, Request, Rule, lanes_of, physical_strides
+from xyla.codegen.fused import EMIT, Emitter, Leaf, NeedScalarError, Request, Rule, physical_strides
 from xyla.codegen.index import SCALAR, ZERO, Index, Ix, delinearize, number
 from xyla.codegen.kernel import KernelSpec, signature
 from xyla.codegen.kernels.loop import body_of, body_types, leaves_of, loop_kernel, root_of, start_emitter
-from xyla.codegen.kernels.loops import choose_lanes, minor_length, minor_to_major, store, store_at
+from xyla.codegen.kernels.loops import choose_lanes, minor_to_major, store, store_at
 from xyla.codegen.kernels.movement import at, choose
 from xyla.codegen.kernels.reducers import Reducer
 from xyla.codegen.llvm import Cx, Loop, Val, Value, vector_constant
@@ -164,6 +164,7 @@ class RowReduce(_Reduction):
     """Lanes run along the operand's minor dimension, which is reduced; one output element is one launch unit."""
 
     def build(self) -> KernelSpec:
+        """Writes the kernel."""
         em, out = self.em, self.outs[0]
         frame = em.frame
         inits = self.inits()
@@ -232,21 +233,25 @@ class RowReduce(_Reduction):
         return self.reducer.apply(em, [acc], [choose(em, mask, value, self.reducer.identity_value(em.lanes))])[0]
 
     def _horizontal(self, acc: Value) -> Value:
-        """Folds the lanes into lane 0."""
-        b, lanes = self.em.b, self.em.lanes
-        half = lanes // 2
-        while half:
-            picks = [*range(half, 2 * half), *([-1] * (lanes - half))]
-            moved: Value = (
-                Cx(b.shuffle(acc.re, None, picks), b.shuffle(acc.im, None, picks))
-                if isinstance(acc, Cx)
-                else b.shuffle(acc, None, picks)
-            )
-            acc = self.reducer.apply(self.em, [acc], [moved])[0]
-            half //= 2
-        if isinstance(acc, Cx):
-            return Cx(b.extract(acc.re, 0), b.extract(acc.im, 0))
-        return b.extract(acc, 0)
+        """Folds the lanes into one."""
+        return fold_lanes(self.em, self.em.lanes, acc, lambda x, y: self.reducer.apply(self.em, [x], [y])[0])
+
+
+def fold_lanes(em: Emitter, lanes: int, acc: Value, combine: Callable[[Value, Value], Value]) -> Value:
+    """Folds the lanes of a vector into one value by halves."""
+    b, half = em.b, lanes // 2
+    while half:
+        picks = [*range(half, 2 * half), *([-1] * (lanes - half))]
+        moved: Value = (
+            Cx(b.shuffle(acc.re, None, picks), b.shuffle(acc.im, None, picks))
+            if isinstance(acc, Cx)
+            else b.shuffle(acc, None, picks)
+        )
+        acc = combine(acc, moved)
+        half //= 2
+    if isinstance(acc, Cx):
+        return Cx(b.extract(acc.re, 0), b.extract(acc.im, 0))
+    return b.extract(acc, 0)
 
 
 class ColumnReduce(_Reduction):
@@ -256,6 +261,7 @@ class ColumnReduce(_Reduction):
     """
 
     def build(self) -> KernelSpec:
+        """Writes the kernel."""
         em, b = self.em, self.em.b
         n, lanes = self.length, em.lanes
         self.block = min(n, COLUMN_BLOCK)
@@ -352,6 +358,3 @@ def _storage(et: Any) -> str:
     from xyla.codegen.elements import memory_type
 
     return memory_type(et)
-
-
-__all__ = ["ColumnReduce", "RowReduce", "lanes_of", "minor_length", "reduce_element", "reduce_kernel"]

@@ -20,9 +20,7 @@ from xyla.support.dtypes import ElementType
 if TYPE_CHECKING:
     from xyla.codegen.fused import Emitter
 
-MONOIDS: frozenset[OpDef[Any]] = frozenset(
-    (ops.ADD, ops.MULTIPLY, ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR, ops.XOR)
-)
+MONOIDS: frozenset[OpDef[Any]] = frozenset((ops.ADD, ops.MULTIPLY, ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR, ops.XOR))
 
 
 def behind_calls(comp: Computation) -> Computation:

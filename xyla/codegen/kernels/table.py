@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from xyla.codegen.fused import NeedScalarError
-from xyla.codegen.kernel import KernelSpec, refuse
+from xyla.codegen.kernel import GemmCall, KernelSpec, refuse
+from xyla.codegen.kernels.dot import dot_kernel
 from xyla.codegen.kernels.loop import loop_kernel, root_of
 from xyla.codegen.kernels.reduce import reduce_kernel
 from xyla.hlo import ops
@@ -15,7 +16,7 @@ from xyla.hlo.op_def import OpDef, Trait, all_ops
 from xyla.hlo.op_table import OpTable
 from xyla.support.status import Status, XylaError
 
-KernelRule = Callable[[Instruction], KernelSpec]
+KernelRule = Callable[[Instruction], KernelSpec | GemmCall]
 KERNEL: OpTable[KernelRule] = OpTable("the kernel table")
 
 _ELEMENTWISE = tuple(op for op in all_ops() if op.has(Trait.ELEMENTWISE))
@@ -85,8 +86,8 @@ _no_kernel("its result's size is known at run time only", ops.SET_DIMENSION_SIZE
 _PADDING_SAFE = frozenset(_ELEMENTWISE) | {ops.COPY, ops.MAP}
 
 
-def build_kernel(inst: Instruction) -> KernelSpec:
-    """The kernel of an instruction; a fusion counts as one.
+def build_kernel(inst: Instruction) -> KernelSpec | GemmCall:
+    """The kernel (or library call) of an instruction; a fusion counts as one.
 
     Raises UNIMPLEMENTED, with the reason, when there is none: the instruction then needs a handler. A fusion without a
     kernel can also be run by running its computation's instructions one by one.
@@ -99,7 +100,7 @@ def build_kernel(inst: Instruction) -> KernelSpec:
         raise refuse(inst, "a called computation branches where the kernel holds vectors") from None
 
 
-def kernel_or_reason(inst: Instruction) -> KernelSpec | str:
+def kernel_or_reason(inst: Instruction) -> KernelSpec | GemmCall | str:
     """The kernel of an instruction, or why there is none."""
     try:
         return build_kernel(inst)
@@ -109,12 +110,13 @@ def kernel_or_reason(inst: Instruction) -> KernelSpec | str:
         return error.message
 
 
-def _fusion(inst: Instruction) -> KernelSpec:
+def _fusion(inst: Instruction) -> KernelSpec | GemmCall:
     """By the fusion's root: a family with a kernel of its own takes the fused producers along."""
     return FUSION_ROOTS.get(root_of(inst).op, loop_kernel)(inst)
 
 
 # Families whose kernels read their operands through the graph emitter, so that a fusion may end in them.
-FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {ops.REDUCE: reduce_kernel}
+FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {ops.DOT: dot_kernel, ops.REDUCE: reduce_kernel}
 KERNEL.rule(ops.FUSION)(_fusion)
 KERNEL.rule(ops.REDUCE)(reduce_kernel)
+KERNEL.rule(ops.DOT)(dot_kernel)

@@ -1,0 +1,328 @@
+"""dot: register tiles of outer products (lanes along a free dimension) or of inner products (lanes along the
+contracted one); BLAS for large f32 and f64 products.
+
+Spec: XLA operation semantics (DotGeneral). Floats below f32 accumulate in f32 and round once; integers wrap in the
+result's type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xyla.codegen.elements import ELEMENT, Site, convert, element_constant, splat_element
+from xyla.codegen.fused import EMIT, Emitter, Leaf, Request, Rule
+from xyla.codegen.index import ZERO, Index, Ix, delinearize
+from xyla.codegen.kernel import GemmCall, KernelSpec, refuse, signature
+from xyla.codegen.kernels.gemm import gemm_of
+from xyla.codegen.kernels.loop import body_of, body_types, loop_kernel, root_of, start_emitter
+from xyla.codegen.kernels.loops import choose_lanes, minor_to_major, store
+from xyla.codegen.kernels.movement import at, choose
+from xyla.codegen.kernels.reduce import Loops, fold_lanes
+from xyla.codegen.llvm import Cx, Val, Value, vector_constant
+from xyla.hlo import ops
+from xyla.hlo.module import Instruction
+from xyla.hlo.shape import Shape
+from xyla.support import dtypes
+from xyla.support.dtypes import ElementType
+
+# Rows and vectors of an outer-product tile: 16 accumulators, and room for the operands in 32 registers.
+TILE_ROWS, TILE_VECTORS = 4, 4
+# Rows and columns of an inner-product tile.
+INNER_ROWS, INNER_COLS = 4, 2
+
+
+def accumulation_type(out: ElementType, *ins: ElementType) -> ElementType:
+    """The type in which products are formed and summed."""
+    if out.is_float:
+        return dtypes.F64 if dtypes.F64 in (out, *ins) else dtypes.F32
+    return out
+
+
+def multiply_add(em: Emitter, et: ElementType, acc: Value, x: Value, y: Value) -> Value:
+    """acc + x*y in the accumulation type; floats with one rounding."""
+    b = em.b
+    if isinstance(acc, Cx) and isinstance(x, Cx) and isinstance(y, Cx):
+        re = b.fma(b.fneg(x.im), y.im, b.fma(x.re, y.re, acc.re))
+        return Cx(re, b.fma(x.im, y.re, b.fma(x.re, y.im, acc.im)))
+    assert isinstance(acc, Val)
+    if et.is_float:
+        return b.fma(x, y, acc)  # type: ignore[arg-type]
+    product = ELEMENT[ops.MULTIPLY](b, Site(ops.MULTIPLY, et, (et, et)), x, y)
+    return ELEMENT[ops.ADD](b, Site(ops.ADD, et, (et, et)), acc, product)
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """Which dimension plays which part. `free` and `out_free`: per side, its free dimensions in operand and result."""
+
+    batch: tuple[tuple[int, ...], tuple[int, ...]]
+    contract: tuple[tuple[int, ...], tuple[int, ...]]
+    free: tuple[tuple[int, ...], tuple[int, ...]]
+    out_free: tuple[tuple[int, ...], tuple[int, ...]]
+
+    @staticmethod
+    def of(inst: Instruction) -> Roles:
+        """From a dot's attributes."""
+        a = inst.attrs
+        batch, contract = (a.lhs_batch_dims, a.rhs_batch_dims), (a.lhs_contracting_dims, a.rhs_contracting_dims)
+        free = [
+            tuple(d for d in range(inst.operands[s].shape.rank) if d not in batch[s] and d not in contract[s])
+            for s in (0, 1)
+        ]
+        nb, nl = len(batch[0]), len(free[0])
+        out = tuple(range(nb, nb + nl)), tuple(range(nb + nl, inst.shape.rank))
+        return Roles(batch, contract, (free[0], free[1]), out)
+
+    def index(self, side: int, shape: Shape, out: Sequence[Ix], inner: Sequence[Ix]) -> Index:
+        """The operand position for a result position and positions along the contracted dimensions."""
+        comps = [ZERO] * shape.rank
+        for i, d in enumerate(self.batch[side]):
+            comps[d] = out[i]
+        for d, o in zip(self.free[side], self.out_free[side], strict=True):
+            comps[d] = out[o]
+        for d, k in zip(self.contract[side], inner, strict=True):
+            comps[d] = k
+        return at(shape, [c if n != 1 else ZERO for c, n in zip(comps, shape.dims, strict=True)])
+
+
+@EMIT.rule(ops.DOT)
+def dot_element(em: Emitter, inst: Instruction, index: Index, pred: Val | None) -> Rule:
+    """One result element: a sum over the contracted dimensions, for each lane on its own."""
+    if inst.attrs.sparsity:
+        raise refuse(inst, "structured sparsity")
+    roles, (x, y) = Roles.of(inst), inst.operands[:2]
+    acc_type = accumulation_type(inst.shape.element_type, x.shape.element_type, y.shape.element_type)
+    comps = em.comps(index)
+    lanes = 1 if all(c.is_uniform for c in comps) else em.lanes
+    loops = Loops(em, [x.shape.dims[d] for d in roles.contract[0]], [element_constant(acc_type, 0, lanes)])
+    with em.scope():
+        u: Any = yield Request(x, roles.index(0, x.shape, comps, loops.indices), pred)
+        v: Any = yield Request(y, roles.index(1, y.shape, comps, loops.indices), pred)
+        u, v = convert(em.b, x.shape.element_type, acc_type, u), convert(em.b, y.shape.element_type, acc_type, v)
+        u, v = splat_element(em.b, u, lanes), splat_element(em.b, v, lanes)
+        acc = multiply_add(em, acc_type, loops.carried[0], u, v)
+    return convert(em.b, acc_type, inst.shape.element_type, loops.close([acc])[0])
+
+
+def dot_kernel(inst: Instruction) -> KernelSpec | GemmCall:
+    """A library call, or a kernel, for a dot or a fusion whose root is one."""
+    root = root_of(inst)
+    if root.attrs.sparsity:
+        raise refuse(root, "structured sparsity")
+    if inst is root:
+        call = gemm_of(inst)
+        if call is not None:
+            return call
+    if root.shape.num_elements == 0 or root.operands[0].shape.num_elements == 0:
+        return loop_kernel(inst)
+    tile = _Tile(inst)
+    return tile.build() if tile.mode else loop_kernel(inst)
+
+
+class _Tile:
+    """A tile of the result in registers: `rows` positions along one free dimension by columns along another.
+
+    mode "outer": lanes run along the column dimension. mode "inner": lanes run along the last contracted dimension,
+    columns are single elements. mode "": neither fits.
+    """
+
+    def __init__(self, inst: Instruction) -> None:
+        self.inst, self.root, self.body = inst, root_of(inst), body_of(inst)
+        self.roles = Roles.of(self.root)
+        self.shapes = [o.shape for o in self.root.operands[:2]]
+        self.out_shape = self.root.shape
+        self.acc_type = accumulation_type(self.out_shape.element_type, *(s.element_type for s in self.shapes))
+        self.mode, self.side, self.col = self._choose()
+        if self.mode:
+            self._plan()
+
+    def _choose(self) -> tuple[str, int, int]:
+        """(mode, side whose free dimension the columns are, that dimension of the result)."""
+        minor = minor_to_major(self.out_shape)[:1]
+        unit: list[tuple[int, int]] = []
+        for side in (0, 1):
+            shape = self.shapes[side]
+            first = minor_to_major(shape)[:1]
+            for d, o in zip(self.roles.free[side], self.roles.out_free[side], strict=True):
+                if [d] == first and shape.dims[d] >= 4:
+                    unit.append((side, o))
+        for side, o in unit:
+            if [o] == minor:
+                return "outer", side, o
+        inner = self._contiguous_contraction()
+        if inner is not None:
+            return "inner", *self._longest_free()
+        if unit:
+            return "outer", *unit[0]
+        return "", 0, 0
+
+    def _contiguous_contraction(self) -> int | None:
+        """The contracted pair that is minor in both operands and long enough for vectors."""
+        for i, (x, y) in enumerate(zip(*self.roles.contract, strict=True)):
+            minors = [minor_to_major(s)[:1] for s in self.shapes]
+            if minors == [[x], [y]] and self.shapes[0].dims[x] >= 8:
+                return i
+        return None
+
+    def _longest_free(self) -> tuple[int, int]:
+        sides = [(self.out_shape.dims[o], s, o) for s in (1, 0) for o in self.roles.out_free[s]]
+        if not sides:
+            return 1, -1
+        _, side, o = max(sides, key=lambda t: t[0])
+        return side, o
+
+    def _plan(self) -> None:
+        dims, other = self.out_shape.dims, 1 - self.side
+        types = [*body_types(self.inst, self.body), self.acc_type]
+        rows = [(dims[o], o) for o in self.roles.out_free[other]]
+        self.row_size, self.row = max(rows, default=(1, -1))
+        self.col_size = dims[self.col] if self.col >= 0 else 1
+        inner = self._contiguous_contraction() if self.mode == "inner" else None
+        if inner is not None:
+            self.k_pair = inner
+            self.k_size = self.shapes[0].dims[self.roles.contract[0][inner]]
+            self.lanes = choose_lanes(types, self.k_size)
+            self.rows, self.vectors = min(INNER_ROWS, self.row_size), min(INNER_COLS, self.col_size)
+            self.width = self.vectors
+        else:
+            self.lanes = choose_lanes(types, self.col_size)
+            self.rows = min(TILE_ROWS, self.row_size)
+            self.vectors = min(TILE_VECTORS, -(-self.col_size // self.lanes))
+            self.width = min(self.vectors * self.lanes, self.col_size)
+        if self.acc_type.is_complex:
+            self.rows = min(self.rows, 2)
+        self.row_blocks = -(-self.row_size // self.rows)
+        self.col_blocks = -(-self.col_size // self.width)
+        self.outer = [d for d in range(len(dims)) if d not in (self.row, self.col)]
+
+    def build(self) -> KernelSpec:
+        """Writes the kernel: one launch unit is one tile."""
+        em = self.em = start_emitter(self.inst, self.body, self.lanes)
+        dims = self.out_shape.dims
+        self.out = Leaf(em.frame.outputs[0], self.out_shape)
+        sizes = [*(dims[d] for d in self.outer), self.col_blocks, self.row_blocks]
+        units = 1
+        for n in sizes:
+            units *= n
+        with em.b.loop(em.frame.lo, em.frame.hi) as unit, em.scope():
+            split = delinearize(em.m, em.m.value(unit.i, 0, units - 1), sizes)
+            comps = [ZERO] * len(dims)
+            for d, c in zip(self.outer, split, strict=False):
+                comps[d] = c
+            row = self._start(split[-1], self.rows, self.row_size)
+            col = self._start(split[-2], self.width, self.col_size)
+            self._tile(comps, row, col)
+        work = self.out_shape.num_elements * self._depth()
+        size = sum(s.num_bytes for s in self.shapes) + self.out_shape.num_bytes
+        grain = max(1, (1 << 17) * units // max(1, work))
+        return em.frame.spec(signature(self.inst), units, grain=grain, flops=2 * work, size=size)
+
+    def _depth(self) -> int:
+        depth = 1
+        for d in self.roles.contract[0]:
+            depth *= self.shapes[0].dims[d]
+        return depth
+
+    def _start(self, block: Ix, step: int, size: int) -> Ix:
+        """Where a block starts: the last one is moved back to fit, and computes some elements a second time."""
+        first = self.em.m.mul(block, step)
+        return self.em.m.clamp(first, 0, size - step)
+
+    def _tile(self, comps: list[Ix], row: Ix, col: Ix) -> None:
+        em = self.em
+        lanes = self.lanes
+        zero = element_constant(self.acc_type, 0, lanes)
+        sizes = [self.shapes[0].dims[d] for d in self.roles.contract[0]]
+        if self.mode == "inner":
+            sizes[self.k_pair] = 1
+        loops = Loops(em, sizes, [zero] * (self.rows * self.vectors))
+        with em.scope():
+            inner = list(loops.indices)
+            if self.mode == "inner":
+                accs = self._along_contraction(comps, row, col, inner, loops.carried)
+            else:
+                accs = self._step(comps, row, col, inner, loops.carried)
+        accs = loops.close(accs)
+        for r in range(self.rows):
+            for v in range(self.vectors):
+                self._store(comps, row, col, r, v, accs[r * self.vectors + v])
+
+    def _along_contraction(self, comps: list[Ix], row: Ix, col: Ix, inner: list[Ix], accs: list[Value]) -> list[Value]:
+        em, n, lanes = self.em, self.k_size, self.lanes
+        full = n - n % lanes
+        if full:
+            with em.b.loop(0, full, lanes, accs) as loop, em.scope():
+                inner[self.k_pair] = em.m.lane(Ix(loop.i, 0, 0, n - 1, lanes))
+                loop.next(*self._step(comps, row, col, inner, loop.carried))
+            accs = loop.results
+        if n > full:
+            em.mask = vector_constant([k < n - full for k in range(lanes)], "i1")
+            with em.scope():
+                inner[self.k_pair] = em.m.lane(Ix(full, 0, full, n - 1, full))
+                accs = self._step(comps, row, col, inner, accs)
+            em.mask = None
+        return accs
+
+    def _place(self, comps: list[Ix], row: Ix, col: Ix, r: int, v: int) -> list[Ix]:
+        """The result position of row r, column vector (or column) v of the tile."""
+        out, m = list(comps), self.em.m
+        if self.row >= 0:
+            out[self.row] = m.add(row, r)
+        if self.col >= 0:
+            step = 1 if self.mode == "inner" else self.lanes
+            place = m.add(col, v * step)
+            if self.mode == "outer":
+                place = m.lane(Ix(place.base, 0, 0, self.col_size - 1, place.align))
+            out[self.col] = place
+        return out
+
+    def _column_mask(self, v: int) -> Val | None:
+        """The mask of the last column vector when the columns do not fill it (then there is one block only)."""
+        left = self.col_size - v * self.lanes
+        if self.mode == "inner" or self.col_blocks > 1 or left >= self.lanes:
+            return None
+        return vector_constant([k < left for k in range(self.lanes)], "i1")
+
+    def _step(self, comps: list[Ix], row: Ix, col: Ix, inner: Sequence[Ix], accs: Sequence[Value]) -> list[Value]:
+        """Adds one product (or one vector of products) to every accumulator."""
+        em, other = self.em, 1 - self.side
+        columns = []
+        for v in range(self.vectors):
+            tail = self._column_mask(v)
+            em.mask = tail if tail is not None else em.mask
+            columns.append(self._operand(self.side, self._place(comps, row, col, 0, v), inner))
+            em.mask = None if tail is not None else em.mask
+        out = list(accs)
+        for r in range(self.rows):
+            x = self._operand(other, self._place(comps, row, col, r, 0), inner)
+            for v, y in enumerate(columns):
+                a, b = (x, y) if self.side == 1 else (y, x)
+                k = r * self.vectors + v
+                out[k] = multiply_add(em, self.acc_type, out[k], a, b)
+        return out
+
+    def _operand(self, side: int, place: Sequence[Ix], inner: Sequence[Ix]) -> Value:
+        em, o = self.em, self.root.operands[side]
+        value: Any = em.emit(o, self.roles.index(side, o.shape, place, inner))
+        wide = convert(em.b, o.shape.element_type, self.acc_type, value)
+        if self.mode == "inner" and em.mask is not None:
+            # Producers may turn masked zeros into something else.
+            wide = choose(
+                em, em.mask, splat_element(em.b, wide, em.lanes), element_constant(self.acc_type, 0, em.lanes)
+            )
+        return splat_element(em.b, wide, em.lanes)
+
+    def _store(self, comps: list[Ix], row: Ix, col: Ix, r: int, v: int, acc: Value) -> None:
+        em = self.em
+        if self.mode == "inner":
+            acc = fold_lanes(em, self.lanes, acc, lambda x, y: self._sum(x, y))
+        value = convert(em.b, self.acc_type, self.out_shape.element_type, acc)
+        em.mask = self._column_mask(v)
+        store(em, self.out, at(self.out_shape, self._place(comps, row, col, r, v)), value)
+        em.mask = None
+
+    def _sum(self, x: Value, y: Value) -> Value:
+        et = self.acc_type
+        return ELEMENT[ops.ADD](self.em.b, Site(ops.ADD, et, (et, et)), x, y)
