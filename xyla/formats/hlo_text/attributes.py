@@ -13,7 +13,7 @@ from typing import Any
 from xyla.formats.hlo_text.codecs import CODECS, braces
 from xyla.formats.hlo_text.lexer import Cursor, split_top
 from xyla.formats.hlo_text.shapes import ShapeReader
-from xyla.hlo.op_def import NO_ATTRS, Attrs, AttrKind, AttrSpec, NoAttrs, OpDef
+from xyla.hlo.op_def import NO_ATTRS, AttrKind, Attrs, AttrSpec, NoAttrs, OpDef
 from xyla.support.diagnostics import did_you_mean
 from xyla.support.status import XylaError, unimplemented
 

@@ -165,7 +165,8 @@ class InstructionReader:
         """Builds and links the instruction, inferring a shape that the text left out."""
         if shape is None:
             shape = self._infer(op, operands, record, called, at)
-        inst = Instruction(name, op, shape, operands, record, called, comp)
+        # Named here, when the operands nested in this one have their names.
+        inst = Instruction(name or comp.unique_name(f"nested_{op.name}"), op, shape, operands, record, called, comp)
         comp.link(inst)
         for key, text, start in attrs.annotations:
             self._annotate(inst, key, text, start)
@@ -247,7 +248,7 @@ class InstructionReader:
             cursor.expect(",", "or ')' after an operand")
 
     def _nested_operand(self, comp: Computation, shape: Shape | None) -> Instruction:
-        """An operand written in place, `add(x, f32[] constant(1))`: it takes no attributes and gets a generated name."""
+        """An operand written in place, `add(x, f32[] constant(1))`: no attributes, and a generated name."""
         cursor = self.cursor
         match = _NESTED_RE.match(cursor.text, cursor.pos)
         if match is None:
@@ -262,7 +263,7 @@ class InstructionReader:
         if self._nesting > _MAX_NESTING:
             raise cursor.error(f"instructions are nested deeper than {_MAX_NESTING}", at)
         cursor.pos = match.end()
-        inst = self._finish(comp, comp.unique_name(op.name), op, shape, at, attributes=False)
+        inst = self._finish(comp, "", op, shape, at, attributes=False)
         inst.span = cursor.span(at, at + len(opcode))
         self.names[inst.name] = inst
         self._nesting -= 1
@@ -292,7 +293,7 @@ class InstructionReader:
             roles: tuple[str, ...] = ("true_computation", "false_computation")
         elif op is ops.CUSTOM_CALL and "to_apply" in by_role:
             roles = ("to_apply",)
-        elif op.called == ("calls",) and "to_apply" in by_role or op.called == ("to_apply",) and "calls" in by_role:
+        elif (op.called == ("calls",) and "to_apply" in by_role) or (op.called == ("to_apply",) and "calls" in by_role):
             roles = tuple(by_role)
         else:
             roles = op.called

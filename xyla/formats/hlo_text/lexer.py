@@ -171,27 +171,22 @@ def split_top(text: str, separator: str = ",") -> list[str]:
     return [*parts, last] if parts or last else []
 
 
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|(.))", re.DOTALL)
+_ESCAPE = re.compile(r"((?:\\(?:x[0-9A-Fa-f]{1,2}|[0-7]{1,3}))+)|\\(.)", re.DOTALL)
+_BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3}))")
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 
 
 def unescape(body: str) -> str:
-    """The text of a C-escaped string body (between the quotes). Byte escapes that form UTF-8 are decoded."""
-    if "\\" not in body:
-        return body
+    """The text of a C-escaped string body (between the quotes). A run of byte escapes that is UTF-8 is decoded."""
+    return _ESCAPE.sub(_unescaped, body) if "\\" in body else body
 
-    def one(match: re.Match[str]) -> str:
-        hexa, octal, char = match.groups()
-        if hexa:
-            return chr(int(hexa, 16))
-        if octal:
-            return chr(int(octal, 8) & 255)
+
+def _unescaped(match: re.Match[str]) -> str:
+    run, char = match.groups()
+    if run is None:
         return _SIMPLE.get(char, char)
-
-    decoded = _ESCAPE.sub(one, body)
-    if any("\x80" <= c <= "\xff" for c in decoded):
-        try:
-            return decoded.encode("latin-1").decode("utf-8")
-        except (UnicodeEncodeError, UnicodeDecodeError):
-            return decoded
-    return decoded
+    data = bytes(int(h, 16) if h else int(o, 8) & 255 for h, o in _BYTE.findall(run))
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode("latin-1")

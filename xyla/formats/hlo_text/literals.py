@@ -229,7 +229,7 @@ def _set_nan(element: ElementType, values: npt.NDArray[Any], index: int, sign: s
     width = element.itemsize * 8
     raw = values.view(f"u{element.itemsize}")
     usual = int(raw[index])
-    info = ml_dtypes.finfo(element.np)
+    info = ml_dtypes.finfo(element.np)  # type: ignore[no-untyped-call]
     if not (sign or payload >= 0) or info.nmant >= width:
         return
     sign_bit = 1 << (element.bits - 1)
