@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from xyla.codegen.elements import ELEMENT, Site, convert, element_constant, splat_element
-from xyla.codegen.fused import EMIT, Emitter, Leaf, Request, Rule
-from xyla.codegen.index import ZERO, Index, Ix, delinearize
-from xyla.codegen.kernel import GemmCall, KernelSpec, refuse, signature
+from xyla.codegen.fused import EMIT, Emitter, Request, Rule
+from xyla.codegen.index import ZERO, Index, Ix
+from xyla.codegen.kernel import GemmCall, KernelSpec, refuse
 from xyla.codegen.kernels.gemm import gemm_of
-from xyla.codegen.kernels.loop import body_of, body_types, loop_kernel, root_of, start_emitter
-from xyla.codegen.kernels.loops import choose_lanes, minor_to_major, store
+from xyla.codegen.kernels.loop import body_of, body_types, loop_kernel, root_of
+from xyla.codegen.kernels.loops import choose_lanes, minor_to_major
 from xyla.codegen.kernels.movement import at, choose
 from xyla.codegen.kernels.reduce import Loops, fold_lanes
+from xyla.codegen.kernels.tile import Tile
 from xyla.codegen.llvm import Cx, Val, Value, vector_constant
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
@@ -117,11 +119,11 @@ def dot_kernel(inst: Instruction) -> KernelSpec | GemmCall:
             return call
     if root.shape.num_elements == 0 or root.operands[0].shape.num_elements == 0:
         return loop_kernel(inst)
-    tile = _Tile(inst)
+    tile = _DotTile(inst)
     return tile.build() if tile.mode else loop_kernel(inst)
 
 
-class _Tile:
+class _DotTile:
     """A tile of the result in registers: `rows` positions along one free dimension by columns along another.
 
     mode "outer": lanes run along the column dimension. mode "inner": lanes run along the last contracted dimension,
@@ -176,68 +178,34 @@ class _Tile:
     def _plan(self) -> None:
         dims, other = self.out_shape.dims, 1 - self.side
         types = [*body_types(self.inst, self.body), self.acc_type]
-        rows = [(dims[o], o) for o in self.roles.out_free[other]]
-        self.row_size, self.row = max(rows, default=(1, -1))
-        self.col_size = dims[self.col] if self.col >= 0 else 1
+        row = max(((dims[o], o) for o in self.roles.out_free[other]), default=(1, -1))[1]
         inner = self._contiguous_contraction() if self.mode == "inner" else None
         if inner is not None:
             self.k_pair = inner
             self.k_size = self.shapes[0].dims[self.roles.contract[0][inner]]
             self.lanes = choose_lanes(types, self.k_size)
-            self.rows, self.vectors = min(INNER_ROWS, self.row_size), min(INNER_COLS, self.col_size)
-            self.width = self.vectors
+            size = INNER_ROWS, INNER_COLS
         else:
-            self.lanes = choose_lanes(types, self.col_size)
-            self.rows = min(TILE_ROWS, self.row_size)
-            self.vectors = min(TILE_VECTORS, -(-self.col_size // self.lanes))
-            self.width = min(self.vectors * self.lanes, self.col_size)
+            self.lanes = choose_lanes(types, dims[self.col])
+            size = TILE_ROWS, TILE_VECTORS
         if self.acc_type.is_complex:
-            self.rows = min(self.rows, 2)
-        self.row_blocks = -(-self.row_size // self.rows)
-        self.col_blocks = -(-self.col_size // self.width)
-        self.outer = [d for d in range(len(dims)) if d not in (self.row, self.col)]
+            size = 2, size[1]
+        self.tile = Tile(
+            self.inst, self.acc_type, self.lanes, row, self.col, size, lanes_along_columns=self.mode == "outer"
+        )
+        self.em = self.tile.em
 
     def build(self) -> KernelSpec:
-        """Writes the kernel: one launch unit is one tile."""
-        em = self.em = start_emitter(self.inst, self.body, self.lanes)
-        dims = self.out_shape.dims
-        self.out = Leaf(em.frame.outputs[0], self.out_shape)
-        sizes = [*(dims[d] for d in self.outer), self.col_blocks, self.row_blocks]
-        units = 1
-        for n in sizes:
-            units *= n
-        with em.b.loop(em.frame.lo, em.frame.hi) as unit, em.scope():
-            split = delinearize(em.m, em.m.value(unit.i, 0, units - 1), sizes)
-            comps = [ZERO] * len(dims)
-            for d, c in zip(self.outer, split, strict=False):
-                comps[d] = c
-            row = self._start(split[-1], self.rows, self.row_size)
-            col = self._start(split[-2], self.width, self.col_size)
-            self._tile(comps, row, col)
-        work = self.out_shape.num_elements * self._depth()
-        size = sum(s.num_bytes for s in self.shapes) + self.out_shape.num_bytes
-        grain = max(1, (1 << 17) * units // max(1, work))
-        return em.frame.spec(signature(self.inst), units, grain=grain, flops=2 * work, size=size)
+        """Writes the kernel."""
+        return self.tile.build(self._accumulate, prod(self.shapes[0].dims[d] for d in self.roles.contract[0]))
 
-    def _depth(self) -> int:
-        depth = 1
-        for d in self.roles.contract[0]:
-            depth *= self.shapes[0].dims[d]
-        return depth
-
-    def _start(self, block: Ix, step: int, size: int) -> Ix:
-        """Where a block starts: the last one is moved back to fit, and computes some elements a second time."""
-        first = self.em.m.mul(block, step)
-        return self.em.m.clamp(first, 0, size - step)
-
-    def _tile(self, comps: list[Ix], row: Ix, col: Ix) -> None:
-        em = self.em
-        lanes = self.lanes
-        zero = element_constant(self.acc_type, 0, lanes)
+    def _accumulate(self, comps: list[Ix], row: Ix, col: Ix) -> list[Value]:
+        em, tile = self.em, self.tile
+        zero = element_constant(self.acc_type, 0, self.lanes)
         sizes = [self.shapes[0].dims[d] for d in self.roles.contract[0]]
         if self.mode == "inner":
             sizes[self.k_pair] = 1
-        loops = Loops(em, sizes, [zero] * (self.rows * self.vectors))
+        loops = Loops(em, sizes, [zero] * (tile.rows * tile.vectors))
         with em.scope():
             inner = list(loops.indices)
             if self.mode == "inner":
@@ -245,9 +213,7 @@ class _Tile:
             else:
                 accs = self._step(comps, row, col, inner, loops.carried)
         accs = loops.close(accs)
-        for r in range(self.rows):
-            for v in range(self.vectors):
-                self._store(comps, row, col, r, v, accs[r * self.vectors + v])
+        return [fold_lanes(em, self.lanes, a, self._sum) for a in accs] if self.mode == "inner" else accs
 
     def _along_contraction(self, comps: list[Ix], row: Ix, col: Ix, inner: list[Ix], accs: list[Value]) -> list[Value]:
         em, n, lanes = self.em, self.k_size, self.lanes
@@ -265,63 +231,32 @@ class _Tile:
             em.mask = None
         return accs
 
-    def _place(self, comps: list[Ix], row: Ix, col: Ix, r: int, v: int) -> list[Ix]:
-        """The result position of row r, column vector (or column) v of the tile."""
-        out, m = list(comps), self.em.m
-        if self.row >= 0:
-            out[self.row] = m.add(row, r)
-        if self.col >= 0:
-            step = 1 if self.mode == "inner" else self.lanes
-            place = m.add(col, v * step)
-            if self.mode == "outer":
-                place = m.lane(Ix(place.base, 0, 0, self.col_size - 1, place.align))
-            out[self.col] = place
-        return out
-
-    def _column_mask(self, v: int) -> Val | None:
-        """The mask of the last column vector when the columns do not fill it (then there is one block only)."""
-        left = self.col_size - v * self.lanes
-        if self.mode == "inner" or self.col_blocks > 1 or left >= self.lanes:
-            return None
-        return vector_constant([k < left for k in range(self.lanes)], "i1")
-
     def _step(self, comps: list[Ix], row: Ix, col: Ix, inner: Sequence[Ix], accs: Sequence[Value]) -> list[Value]:
         """Adds one product (or one vector of products) to every accumulator."""
-        em, other = self.em, 1 - self.side
+        em, tile, other = self.em, self.tile, 1 - self.side
         columns = []
-        for v in range(self.vectors):
-            tail = self._column_mask(v)
+        for v in range(tile.vectors):
+            tail = tile.column_mask(v)
             em.mask = tail if tail is not None else em.mask
-            columns.append(self._operand(self.side, self._place(comps, row, col, 0, v), inner))
+            columns.append(self._operand(self.side, tile.place(comps, row, col, 0, v), inner))
             em.mask = None if tail is not None else em.mask
         out = list(accs)
-        for r in range(self.rows):
-            x = self._operand(other, self._place(comps, row, col, r, 0), inner)
+        for r in range(tile.rows):
+            x = self._operand(other, tile.place(comps, row, col, r, 0), inner)
             for v, y in enumerate(columns):
                 a, b = (x, y) if self.side == 1 else (y, x)
-                k = r * self.vectors + v
+                k = r * tile.vectors + v
                 out[k] = multiply_add(em, self.acc_type, out[k], a, b)
         return out
 
     def _operand(self, side: int, place: Sequence[Ix], inner: Sequence[Ix]) -> Value:
         em, o = self.em, self.root.operands[side]
         value: Any = em.emit(o, self.roles.index(side, o.shape, place, inner))
-        wide = convert(em.b, o.shape.element_type, self.acc_type, value)
+        wide = splat_element(em.b, convert(em.b, o.shape.element_type, self.acc_type, value), em.lanes)
         if self.mode == "inner" and em.mask is not None:
             # Producers may turn masked zeros into something else.
-            wide = choose(
-                em, em.mask, splat_element(em.b, wide, em.lanes), element_constant(self.acc_type, 0, em.lanes)
-            )
-        return splat_element(em.b, wide, em.lanes)
-
-    def _store(self, comps: list[Ix], row: Ix, col: Ix, r: int, v: int, acc: Value) -> None:
-        em = self.em
-        if self.mode == "inner":
-            acc = fold_lanes(em, self.lanes, acc, lambda x, y: self._sum(x, y))
-        value = convert(em.b, self.acc_type, self.out_shape.element_type, acc)
-        em.mask = self._column_mask(v)
-        store(em, self.out, at(self.out_shape, self._place(comps, row, col, r, v)), value)
-        em.mask = None
+            return choose(em, em.mask, wide, element_constant(self.acc_type, 0, em.lanes))
+        return wide
 
     def _sum(self, x: Value, y: Value) -> Value:
         et = self.acc_type

@@ -224,7 +224,7 @@ def pad(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
         else:
             inside = m.both(inside, m.compare("sge", x, 0))
         inside = m.both(inside, m.compare("slt", x, n))
-        comps.append(_within(x, n))
+        comps.append(within(x, n))
     if inside is None or inside is True:
         return (yield Request(operand, at(operand.shape, comps), pred))
     filler = yield Request(inst.operands[1], SCALAR, pred)
@@ -236,7 +236,7 @@ def pad(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
     return choose(em, inside, value, filler)
 
 
-def _within(x: Ix, n: int) -> Ix:
+def within(x: Ix, n: int) -> Ix:
     """`x`, known to be in [0, n) wherever the predicate that goes with it holds."""
     out = Ix(x.base, x.step, max(x.lo, 0), min(x.hi, n - 1), x.align) if x.vec is None else Ix.of_vector(x.vec)
     if x.vec is not None:
@@ -262,7 +262,7 @@ def concatenate(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rul
             continue
         guard = m.both(pred, m.both(above, below))
         moved = list(comps)
-        moved[dim] = _within(m.add(comps[dim], -start), size)
+        moved[dim] = within(m.add(comps[dim], -start), size)
         value: Value = yield Request(o, at(o.shape, moved), guard if isinstance(guard, Val) else None)
         result = value if result is None or below is True else choose(em, below, value, result)
     if result is None:
@@ -338,7 +338,7 @@ def dynamic_update_slice(em: Emitter, inst: Instruction, index: Index, pred: Pre
         x = m.add(comps[d], m.mul(first, -1))
         inside = m.both(inside, m.compare("sge", x, 0))
         inside = m.both(inside, m.compare("slt", x, update.shape.dims[d]))
-        moved.append(_within(x, update.shape.dims[d]))
+        moved.append(within(x, update.shape.dims[d]))
     if update.shape.num_elements == 0:
         return (yield Request(operand, index, pred))
     if inside is None or inside is True:

@@ -7,6 +7,7 @@ from typing import Any
 
 from xyla.codegen.fused import NeedScalarError
 from xyla.codegen.kernel import GemmCall, KernelSpec, refuse
+from xyla.codegen.kernels.conv import conv_kernel
 from xyla.codegen.kernels.dot import dot_kernel
 from xyla.codegen.kernels.loop import loop_kernel, root_of
 from xyla.codegen.kernels.reduce import reduce_kernel
@@ -116,7 +117,11 @@ def _fusion(inst: Instruction) -> KernelSpec | GemmCall:
 
 
 # Families whose kernels read their operands through the graph emitter, so that a fusion may end in them.
-FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {ops.DOT: dot_kernel, ops.REDUCE: reduce_kernel}
+FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {
+    ops.CONVOLUTION: conv_kernel,
+    ops.DOT: dot_kernel,
+    ops.REDUCE: reduce_kernel,
+}
 KERNEL.rule(ops.FUSION)(_fusion)
-KERNEL.rule(ops.REDUCE)(reduce_kernel)
-KERNEL.rule(ops.DOT)(dot_kernel)
+for _op, _rule in FUSION_ROOTS.items():
+    KERNEL.rule(_op)(_rule)
