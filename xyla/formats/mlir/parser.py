@@ -134,7 +134,9 @@ class Parser(AttrParser):
                 index.setdefault(m[1], m.start(1))
             self._alias_index = index
         offset = self._alias_index.get(alias)
-        if offset is None or alias in self._resolving:
+        if alias in self._resolving:
+            raise self.error(f"alias '{alias[:60]}' is defined through itself")
+        if offset is None:
             near = did_you_mean(alias, self._alias_index)
             raise self.error(f"alias '{alias[:60]}' is not defined", hint=f"did you mean '{near}'?" if near else None)
         here = self.start
@@ -221,7 +223,7 @@ class Parser(AttrParser):
         return value
 
     def _undefined(self, name: str, start: int) -> XylaError:
-        near = did_you_mean(name, list(self.scope)[-2000:])
+        near = did_you_mean(name, [n for n in list(self.scope)[-2000:] if n not in self._forward])
         return self.error(f"value {name} is not defined", start, f"did you mean {near}?" if near else None)
 
     def define(self, name: str, value: Value, start: int) -> Value:
