@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xyla import interp
 from xyla.formats.detect import load_file
-from xyla.hlo.module import Module
 from xyla.runtime.executable import Executable
 from xyla.support.status import invalid
 
@@ -45,16 +45,15 @@ def _existing(path: str) -> Any:
     return Path(path)
 
 
-def compile(
-    source: Any, *, dump_to: str | None = None, arg_shapes: Sequence[tuple[int, ...]] | None = None
-) -> Executable:
+def compile(source: Any, *, dump_to: str | None = None, args: Sequence[npt.ArrayLike] = ()) -> Executable:
     """Compiles a program (module, text or path) for the host; the result is called with arrays.
 
-    `arg_shapes` binds the dimensions of a dynamic StableHLO program. Raises UNIMPLEMENTED for what has no native form.
+    `args`: arrays whose shapes bind the dimensions of a dynamic StableHLO program; their values do not matter.
+    Raises INVALID_ARGUMENT for a malformed program and UNIMPLEMENTED for what has no native form.
     """
     from xyla.compiler.driver import compile_module
 
-    return compile_module(_static(source, arg_shapes), dump_to=dump_to)
+    return compile_module(interp.to_module(source, args), dump_to=dump_to)
 
 
 def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compiled") -> list[np.ndarray[Any, Any]]:
@@ -66,21 +65,6 @@ def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compi
     if engine not in ENGINES:
         raise invalid(f"unknown engine {engine!r}", hint=f"one of {', '.join(ENGINES)}")
     if engine == "reference":
-        from xyla import interp
-
         return interp.run(source, args)
     arrays = [np.asarray(a) for a in args]
-    return compile(source, arg_shapes=[a.shape for a in arrays])(*arrays)
-
-
-def _static(source: Any, arg_shapes: Sequence[tuple[int, ...]] | None) -> Module:
-    program = source if not isinstance(source, (str, bytes, os.PathLike)) else load(source)
-    if isinstance(program, Module):
-        return program
-    if arg_shapes is None:
-        raise invalid(
-            "the program has dynamic shapes or quantized types: its shapes are bound by arguments",
-            hint="pass arg_shapes, or call xyla.run with the arrays",
-        )
-    refined: Module = program.refine(arg_shapes)
-    return refined
+    return compile(source, args=arrays)(*arrays)

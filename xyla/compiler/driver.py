@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from time import perf_counter
 
-from xyla.compiler.handlers import handler_for
+from xyla.compiler.handlers import handler_for, module_handler
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.hlo_to_program import Lowerer
@@ -27,33 +27,44 @@ def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = N
     start = perf_counter()
     verify(module)
     _refuse_what_cannot_run(module)
-    stats = Stats(instructions=module.num_instructions)
-    lowerer = Lowerer(module, lambda inst: _unit(inst, stats))
-    program = lowerer.run()
-    store = default_store()
-    hits = store.stats.disk_hits + store.stats.reused
+    lowerer = Lowerer(module, _unit)
+    if _is_dynamic(module):
+        program = lowerer.run_whole(HandlerUnit(module_handler(module), "dimensions of dynamic size"))
+    else:
+        program = lowerer.run()
     if dump_to is not None:
         _dump(Path(dump_to), module, lowerer.sources)
+    store = default_store()
+    hits = store.stats.disk_hits + store.stats.reused
     kernels = store.load(list(lowerer.sources.values()))
-    stats.unique_kernels = len(kernels)
+    stats = _stats(module, lowerer)
     stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
-    stats.temp_bytes = lowerer.temp_bytes
     executable = Executable(program, [k.address for k in kernels], stats, keep_alive=store)
     stats.compile_ms = (perf_counter() - start) * 1e3
     return executable
 
 
-def _unit(inst: Instruction, stats: Stats) -> Unit:
+def _unit(inst: Instruction) -> Unit:
     made = emit(inst)
-    unit = handler_for(inst, made) if isinstance(made, str) else made
-    match unit:
-        case KernelUnit():
-            stats.kernels += 1
-        case GemmUnit():
-            stats.library_calls += 1
-        case HandlerUnit():
-            stats.handlers.append((f"%{inst.name} = {inst.op.name}", unit.reason))
-    return unit
+    return handler_for(inst, made) if isinstance(made, str) else made
+
+
+def _stats(module: Module, lowerer: Lowerer) -> Stats:
+    stats = Stats(instructions=module.num_instructions, unique_kernels=len(lowerer.sources))
+    stats.temp_bytes = lowerer.temp_bytes
+    for inst, unit in lowerer.units:
+        match unit:
+            case KernelUnit():
+                stats.kernels += 1
+            case GemmUnit():
+                stats.library_calls += 1
+            case HandlerUnit():
+                stats.handlers.append((f"%{inst.name} = {inst.op.name}", unit.reason))
+    return stats
+
+
+def _is_dynamic(module: Module) -> bool:
+    return any(inst.shape.is_dynamic for inst in module.instructions())
 
 
 def _refuse_what_cannot_run(module: Module) -> None:
@@ -62,6 +73,11 @@ def _refuse_what_cannot_run(module: Module) -> None:
         raise unimplemented(
             f"module {module.name!r} is for {devices} devices: the compiled engine has one so far",
             hint="engine='reference' simulates any number of devices",
+        )
+    if module.entry.root.shape.is_dynamic:
+        raise unimplemented(
+            f"module {module.name!r} returns {module.entry.root.shape}: results of dynamic size are not compiled yet",
+            span=module.entry.root.span,
         )
 
 

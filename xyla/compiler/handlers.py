@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xyla.hlo.module import Instruction
+from xyla.hlo.module import Instruction, Module
 from xyla.hlo.shape import Shape
-from xyla.interp import evaluate_instruction
+from xyla.interp import Evaluator, evaluate
+from xyla.interp.table import TOKEN
 from xyla.lowering.units import HandlerUnit
 from xyla.runtime.program import Handler
 
@@ -19,20 +20,21 @@ def handler_for(inst: Instruction, reason: str) -> HandlerUnit:
 
 def _evaluate(inst: Instruction) -> Handler:
     operand_shapes = [o.shape for o in inst.operands]
+    evaluator = Evaluator()
 
     def run(arrays: Sequence[Any]) -> list[Any]:
         rest = iter(arrays)
         operands = [_tree(shape, rest) for shape in operand_shapes]
-        return _leaves(inst.shape, evaluate_instruction(inst, operands))
+        return _leaves(inst.shape, evaluator.evaluate_instruction(inst, operands))
 
     return run
 
 
 def _tree(shape: Shape, leaves: Any) -> Any:
-    """Regroups array leaves into the (nested) tuples of a shape; tokens are None."""
+    """Regroups array leaves into the (nested) tuples of a shape; tokens take no leaf."""
     if shape.is_tuple:
         return tuple(_tree(s, leaves) for s in shape.tuple_shapes)
-    return next(leaves) if shape.is_array else None
+    return next(leaves) if shape.is_array else TOKEN
 
 
 def _leaves(shape: Shape, value: Any) -> list[Any]:
@@ -40,3 +42,15 @@ def _leaves(shape: Shape, value: Any) -> list[Any]:
     if shape.is_tuple:
         return [leaf for s, v in zip(shape.tuple_shapes, value, strict=True) for leaf in _leaves(s, v)]
     return [value] if shape.is_array else []
+
+
+def module_handler(module: Module) -> Handler:
+    """A handler that evaluates a whole module on its parameters' array leaves."""
+    shapes = [p.shape for p in module.entry.parameters]
+    result = module.entry.root.shape
+
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        rest = iter(arrays)
+        return _leaves(result, evaluate(module, [_tree(shape, rest) for shape in shapes]))
+
+    return run

@@ -53,6 +53,8 @@ class Lowerer:
         self.plan = Plan(module, lambda inst: inst.op not in _ENTERED)
         self.kernels: dict[str, int] = {}
         self.sources: dict[str, KernelSource] = {}
+        self.units: list[tuple[Instruction, Unit]] = []
+        self.temp_bytes = 0
         self._emit = emit
         self._pending: list[Callable[[], None]] = []
         self._shared: dict[Computation, tuple[StepList, Frame, Leaves]] = {}
@@ -61,18 +63,32 @@ class Lowerer:
 
     def run(self) -> Program:
         """Lowers the whole module."""
+        frame = self.plan.frame_of(self.module.entry)
+        arguments = self._parameters(frame)
+        body = StepList("entry")
+        leaves = _drive(self._frame(frame, body))
+        return self._finish(frame, leaves, body, arguments)
+
+    def run_whole(self, unit: HandlerUnit) -> Program:
+        """A program that gives all its arguments to one handler."""
         entry = self.module.entry
         frame = self.plan.frame_of(entry)
         arguments = self._parameters(frame)
-        body: StepList = StepList("entry")
-        leaves = _drive(self._frame(frame, body))
+        body = StepList("entry")
+        leaves = self.plan.own_leaves(frame, entry.root.shape, 0)
+        self.plan.pin(frame, leaves)
+        self.units.append((entry.root, unit))
+        for p in entry.parameters:
+            self.plan.leaves[p] = frame.parameters[p.attrs.number]
+        self._handler_step(entry.root, entry.parameters, unit, leaves, body)
+        return self._finish(frame, leaves, body, arguments)
+
+    def _finish(self, frame: Frame, leaves: Leaves, body: StepList, arguments: list[Argument]) -> Program:
         outputs = self._outputs(frame, leaves, body)
-        temp = self.plan.pack()
+        self.temp_bytes = self.plan.pack()
         for fill in self._pending:
             fill()
-        program = Program(self.module.name, self.plan.allocations, arguments, outputs, body, list(self.kernels))
-        self.temp_bytes = temp
-        return program
+        return Program(self.module.name, self.plan.allocations, arguments, outputs, body, list(self.kernels))
 
     # -- entry interface ---------------------------------------------------------------------------------------
 
@@ -112,17 +128,23 @@ class Lowerer:
             for o in inst.operands:
                 self.plan.use(frame, self.plan.leaves[o], position)
             enter = self._entered.get(inst.op)
+            leaves = self._forwarded(frame, inst)
             if enter is not None:
                 leaves = yield enter(frame, inst, position, out)
-            else:
-                leaves = self._leaves_of(frame, inst, position, out)
+            elif leaves is None:
+                unit = self._emit(inst)
+                if inst.op is ops.FUSION and isinstance(unit, HandlerUnit):
+                    # A fusion without a kernel of its own runs instruction by instruction.
+                    leaves = yield self._call(frame, inst, position, out)
+                else:
+                    leaves = self._work(frame, inst, position, out, unit)
             self.plan.leaves[inst] = leaves
         root = self.plan.leaves[frame.computation.root]
         self.plan.pin(frame, root)
         return root
 
-    def _leaves_of(self, frame: Frame, inst: Instruction, position: int, out: StepList) -> Leaves:
-        """Buffers of an instruction that enters no computation, emitting its work if it has any."""
+    def _forwarded(self, frame: Frame, inst: Instruction) -> Leaves | None:
+        """Buffers of an instruction whose value lies in memory already, or None."""
         operands = [self.plan.leaves[o] for o in inst.operands]
         if inst.op is ops.PARAMETER:
             number: int = inst.attrs.number
@@ -141,14 +163,13 @@ class Lowerer:
             return _element(inst.operands[0].shape, operands[0], 1)
         if forwards(inst):
             return operands[0]
-        return self._work(frame, inst, position, out, operands)
+        return None
 
-    def _work(
-        self, frame: Frame, inst: Instruction, position: int, out: StepList, operands: Sequence[Leaves]
-    ) -> Leaves:
+    def _work(self, frame: Frame, inst: Instruction, position: int, out: StepList, unit: Unit) -> Leaves:
+        """Emits one unit of work; its results get buffers of their own."""
+        self.units.append((inst, unit))
         leaves = self.plan.own_leaves(frame, inst.shape, position)
-        unit = self._emit(inst)
-        inputs = [b for group in operands for b in group if b is not None]
+        inputs = [b for o in inst.operands for b in self.plan.leaves[o] if b is not None]
         outputs = [b for b in leaves if b is not None]
         match unit:
             case KernelUnit():
@@ -157,10 +178,23 @@ class Lowerer:
                 a, b = (inputs[1], inputs[0]) if unit.swap else (inputs[0], inputs[1])
                 self._defer(out, lambda: _gemm_step(inst, unit, a.where(), b.where(), outputs[0].where()))
             case HandlerUnit():
-                in_types = [array_type(s) for o in inst.operands for _, s in o.shape.leaves() if s.is_array]
-                out_types = [array_type(s) for _, s in inst.shape.leaves() if s.is_array]
-                self._defer(out, lambda: _handler_step(inst, unit, inputs, in_types, outputs, out_types))
+                self._handler_step(inst, inst.operands, unit, leaves, out)
         return leaves
+
+    def _handler_step(
+        self, inst: Instruction, operands: Sequence[Instruction], unit: HandlerUnit, leaves: Leaves, out: StepList
+    ) -> None:
+        inputs = [b for o in operands for b in self.plan.leaves[o] if b is not None]
+        outputs = [b for b in leaves if b is not None]
+        in_types = [array_type(s) for o in operands for _, s in o.shape.leaves() if s.is_array]
+        out_types = [array_type(s) for _, s in inst.shape.leaves() if s.is_array]
+
+        def make() -> Step:
+            ins = tuple((b.where(), t) for b, t in zip(inputs, in_types, strict=True))
+            outs = tuple((b.where(), t) for b, t in zip(outputs, out_types, strict=True))
+            return HandlerStep(inst.name, unit.handler, unit.reason, ins, outs)
+
+        self._defer(out, make)
 
     def _kernel_step(
         self,
@@ -373,16 +407,3 @@ def _gemm_step(inst: Instruction, u: GemmUnit, a: Slice, b: Slice, c: Slice) -> 
         inst.name, dtype, u.m, u.n, u.k, u.trans_a, u.trans_b, u.lda, u.ldb, u.ldc, a, b, c, u.batch, u.stride_a,
         u.stride_b, u.stride_c,
     )  # fmt: skip
-
-
-def _handler_step(
-    inst: Instruction,
-    unit: HandlerUnit,
-    inputs: Sequence[Buffer],
-    in_types: Sequence[ArrayType],
-    outputs: Sequence[Buffer],
-    out_types: Sequence[ArrayType],
-) -> HandlerStep:
-    ins = tuple((b.where(), t) for b, t in zip(inputs, in_types, strict=True))
-    outs = tuple((b.where(), t) for b, t in zip(outputs, out_types, strict=True))
-    return HandlerStep(inst.name, unit.handler, unit.reason, ins, outs)
