@@ -63,6 +63,13 @@ _SIZES = ("size_of_generated_code_in_bytes", "size_of_memory_working_set_in_byte
 METADATA_FIELDS = frozenset((*_SAME, *_SIZES))
 # Metadata keys without a field are kept among the text attributes under this prefix.
 METADATA_PREFIX = "metadata."
+# The text attribute that keeps an instruction's own name where XLA's rules made it unique in the module.
+NAME_KEY = "name"
+
+
+def own_name(proto: pb.HloInstructionProto) -> str:
+    """The instruction's name within its computation."""
+    return proto.text_attributes.get(NAME_KEY, "") or proto.name
 
 
 def write_op_metadata(metadata: Metadata, proto: pb.HloInstructionProto) -> None:
@@ -89,9 +96,9 @@ def read_op_metadata(proto: pb.HloInstructionProto) -> Metadata | None:
     for key in sorted(proto.text_attributes):
         if key.startswith(METADATA_PREFIX):
             extra.append((key.removeprefix(METADATA_PREFIX), proto.text_attributes[key]))
-    if not proto.HasField("metadata"):
-        return Metadata(extra=tuple(extra)) if extra else None
-    return Metadata(**{field: getattr(proto.metadata, field) for field in _SAME}, extra=tuple(extra))
+    values = {field: getattr(proto.metadata, field) for field in _SAME}
+    # XLA writes an empty record for an instruction without metadata.
+    return Metadata(**values, extra=tuple(extra)) if extra or any(values.values()) else None
 
 
 # -- result_accuracy={tolerance={atol=..., rtol=..., ulps=...}} or {mode=highest} -------------------------------------
@@ -166,7 +173,9 @@ def write_statistics(text: str, proto: pb.StatisticsViz) -> None:
 
 
 def print_statistics(proto: pb.StatisticsViz) -> str:
-    """The text of the statistics."""
+    """The text of the statistics; "" when there are none (XLA writes an empty record then)."""
+    if not proto.statistics:
+        return ""
     stats = (f"{s.stat_name}={_shortest(s.stat_val)}" for s in proto.statistics)
     return "{" + ",".join((f"visualizing_index={proto.stat_index_to_visualize}", *stats)) + "}"
 

@@ -14,6 +14,7 @@ from xyla.formats.hlo_proto import annotations as notes
 from xyla.formats.hlo_proto import hlo_pb2 as pb
 from xyla.formats.hlo_proto.codecs import CODECS, ONE, Codec, Holder
 from xyla.formats.hlo_proto.groups import read_groups, write_groups
+from xyla.formats.hlo_proto.shapes import write_shape
 from xyla.hlo import ops
 from xyla.hlo.attr_types import ComparisonType
 from xyla.hlo.literal import Literal
@@ -95,6 +96,8 @@ def _take_domain(holder: Holder, field: str, spec: AttrSpec) -> str:
     return notes.print_domain(holder)
 
 
+# The text attribute that marks an outfeed whose text gives no outfeed_shape.
+_IMPLIED_OUTFEED = "outfeed_shape"
 _INT = CODECS[AttrKind.INT]
 _TEXT = Codec(_put_text, _take_text)
 
@@ -212,6 +215,10 @@ def write_attrs(inst: Instruction, proto: pb.HloInstructionProto) -> None:
             raise unimplemented(f"{inst.op.name} {step.spec.key} has no proto form: {error}") from None
     if inst.op is ops.COMPARE and inst.attrs.type is None:
         proto.comparison_type = _default_comparison(inst.operands[0].shape).value
+    elif inst.op is ops.OUTFEED and inst.attrs.outfeed_shape is None:
+        # XLA demands the shape that the text left out.
+        write_shape(inst.operands[0].shape, proto.outfeed_shape)
+        proto.text_attributes[_IMPLIED_OUTFEED] = "implied"
 
 
 def read_attrs(op: OpDef[Any], proto: pb.HloInstructionProto, operands: Sequence[Shape], shape: Shape) -> Attrs:
@@ -224,6 +231,8 @@ def read_attrs(op: OpDef[Any], proto: pb.HloInstructionProto, operands: Sequence
         values[step.spec.name] = step.codec.read(holder, step.field, step.spec)
     if op is ops.COMPARE and operands and values["type"] is _default_comparison(operands[0]):
         values["type"] = None
+    elif op is ops.OUTFEED and _IMPLIED_OUTFEED in proto.text_attributes:
+        values["outfeed_shape"] = None
     elif op is ops.CONSTANT:
         values["literal"] = _constant(values["literal"], shape)
     elif op.attrs is ops.COLLECTIVE_PERMUTE.attrs and values["slice_sizes"]:

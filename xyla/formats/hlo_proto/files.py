@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from xyla.formats.hlo_proto import hlo_pb2 as pb
+from xyla.formats.hlo_proto.annotations import NAME_KEY
 from xyla.formats.hlo_proto.literals import read_literal, write_literal
 from xyla.formats.hlo_proto.reader import read_module
 from xyla.formats.hlo_proto.writer import write_module
@@ -66,11 +67,30 @@ def to_bytes(module: Module) -> bytes:
 
 
 def to_text(module: Module) -> str:
-    """An HloProto in protobuf's text format. Raises UNIMPLEMENTED for what XLA's protos cannot hold."""
-    # A wire fault (nesting too deep) shows here as it would in the binary form.
+    """An HloProto in protobuf's text format. Raises UNIMPLEMENTED for what XLA's protos cannot hold.
+
+    XLA's text parser refuses unknown fields, so the two of ours that nearly every module has are left out: read back,
+    layouts are spelt out and names are unique in the module.
+    """
     proto = write_module(module)
+    # A wire fault (nesting too deep) shows here as it would in the binary form.
     _serialized(proto)
+    _strip_private(proto)
     return str(text_format.MessageToString(proto))
+
+
+def _strip_private(proto: Message) -> None:
+    """Removes LayoutProto.implied and kept instruction names everywhere."""
+    stack: list[Any] = [proto]
+    while stack:
+        message = stack.pop()
+        if isinstance(message, pb.LayoutProto):
+            message.ClearField("implied")
+        elif isinstance(message, pb.HloInstructionProto) and NAME_KEY in message.text_attributes:
+            del message.text_attributes[NAME_KEY]
+        for field, value in message.ListFields():
+            if field.type == field.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
+                stack.extend(value if isinstance(value, Sequence) else [value])
 
 
 def snapshot_to_bytes(

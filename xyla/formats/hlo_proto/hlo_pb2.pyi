@@ -267,7 +267,7 @@ class SplitConfigProto(_message.Message):
     def __init__(self, dimension: _Optional[int] = ..., split_indices: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class LayoutProto(_message.Message):
-    __slots__ = ("minor_to_major", "dim_level_types", "dim_unique", "dim_ordered", "tiles", "tail_padding_alignment_in_elements", "element_size_in_bits", "memory_space", "index_primitive_type", "pointer_primitive_type", "physical_shape", "dynamic_shape_metadata_prefix_bytes", "split_configs")
+    __slots__ = ("minor_to_major", "dim_level_types", "dim_unique", "dim_ordered", "tiles", "tail_padding_alignment_in_elements", "element_size_in_bits", "memory_space", "index_primitive_type", "pointer_primitive_type", "physical_shape", "dynamic_shape_metadata_prefix_bytes", "split_configs", "implied")
     MINOR_TO_MAJOR_FIELD_NUMBER: _ClassVar[int]
     DIM_LEVEL_TYPES_FIELD_NUMBER: _ClassVar[int]
     DIM_UNIQUE_FIELD_NUMBER: _ClassVar[int]
@@ -281,6 +281,7 @@ class LayoutProto(_message.Message):
     PHYSICAL_SHAPE_FIELD_NUMBER: _ClassVar[int]
     DYNAMIC_SHAPE_METADATA_PREFIX_BYTES_FIELD_NUMBER: _ClassVar[int]
     SPLIT_CONFIGS_FIELD_NUMBER: _ClassVar[int]
+    IMPLIED_FIELD_NUMBER: _ClassVar[int]
     minor_to_major: _containers.RepeatedScalarFieldContainer[int]
     dim_level_types: _containers.RepeatedScalarFieldContainer[DimLevelType]
     dim_unique: _containers.RepeatedScalarFieldContainer[bool]
@@ -294,7 +295,8 @@ class LayoutProto(_message.Message):
     physical_shape: ShapeProto
     dynamic_shape_metadata_prefix_bytes: int
     split_configs: _containers.RepeatedCompositeFieldContainer[SplitConfigProto]
-    def __init__(self, minor_to_major: _Optional[_Iterable[int]] = ..., dim_level_types: _Optional[_Iterable[_Union[DimLevelType, str]]] = ..., dim_unique: _Optional[_Iterable[bool]] = ..., dim_ordered: _Optional[_Iterable[bool]] = ..., tiles: _Optional[_Iterable[_Union[TileProto, _Mapping]]] = ..., tail_padding_alignment_in_elements: _Optional[int] = ..., element_size_in_bits: _Optional[int] = ..., memory_space: _Optional[int] = ..., index_primitive_type: _Optional[_Union[PrimitiveType, str]] = ..., pointer_primitive_type: _Optional[_Union[PrimitiveType, str]] = ..., physical_shape: _Optional[_Union[ShapeProto, _Mapping]] = ..., dynamic_shape_metadata_prefix_bytes: _Optional[int] = ..., split_configs: _Optional[_Iterable[_Union[SplitConfigProto, _Mapping]]] = ...) -> None: ...
+    implied: bool
+    def __init__(self, minor_to_major: _Optional[_Iterable[int]] = ..., dim_level_types: _Optional[_Iterable[_Union[DimLevelType, str]]] = ..., dim_unique: _Optional[_Iterable[bool]] = ..., dim_ordered: _Optional[_Iterable[bool]] = ..., tiles: _Optional[_Iterable[_Union[TileProto, _Mapping]]] = ..., tail_padding_alignment_in_elements: _Optional[int] = ..., element_size_in_bits: _Optional[int] = ..., memory_space: _Optional[int] = ..., index_primitive_type: _Optional[_Union[PrimitiveType, str]] = ..., pointer_primitive_type: _Optional[_Union[PrimitiveType, str]] = ..., physical_shape: _Optional[_Union[ShapeProto, _Mapping]] = ..., dynamic_shape_metadata_prefix_bytes: _Optional[int] = ..., split_configs: _Optional[_Iterable[_Union[SplitConfigProto, _Mapping]]] = ..., implied: bool = ...) -> None: ...
 
 class ShapeProto(_message.Message):
     __slots__ = ("element_type", "dimensions", "is_dynamic_dimension", "tuple_shapes", "layout")

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from xyla.formats.hlo_proto import hlo_pb2 as pb
+from xyla.formats.hlo_proto.annotations import own_name
 
 # Known fields that the IR does not model, by message.
 MODULE_FIELDS = (
@@ -66,7 +67,7 @@ def _collect_instruction(inst: pb.HloInstructionProto, kept_comp: pb.HloComputat
         if metadata.ByteSize():
             kept.metadata.CopyFrom(metadata)
     if kept.ByteSize() or keep_ids:
-        kept.name = inst.name
+        kept.name = own_name(inst)
         if keep_ids:
             kept.id = inst.id
         kept_comp.instructions.append(kept)
@@ -102,7 +103,7 @@ class Leftovers:
             kept = self.computations.get(comp.name)
             if kept is None:
                 continue
-            by_name = {inst.name: inst for inst in comp.instructions}
+            by_name = {own_name(inst): inst for inst in comp.instructions}
             for inst in kept.instructions:
                 if inst.name in by_name:
                     _merge(inst, by_name[inst.name])

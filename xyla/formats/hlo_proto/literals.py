@@ -1,7 +1,7 @@
 """LiteralProto from and to literals, at memory speed.
 
 A literal's elements stand in the physical order of its layout, in the one field of its type. Types narrower than a
-byte are packed, the first element in the low bits. Source: xla_data.proto; XLA's literal serialisation.
+byte take one byte an element. Source: xla_data.proto; XLA's literal serialisation.
 """
 
 from __future__ import annotations
@@ -108,13 +108,17 @@ def _from_bytes(data: bytes, shape: Shape) -> npt.NDArray[Any]:
 
 
 def _unpack(data: bytes, shape: Shape) -> npt.NDArray[Any]:
+    """One element a byte, in the low bits, as XLA writes; dense packing (first element lowest) is read too."""
     et, count = shape.element_type, shape.num_elements
     per_byte = 8 // et.bits
-    if len(data) != -(-count // per_byte):
-        raise invalid(f"literal of shape {shape} has {len(data)} bytes, expected {-(-count // per_byte)}")
-    packed = np.frombuffer(data, np.uint8)
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(et.bits)
-    bits = ((packed[:, None] >> shifts) & np.uint8(2**et.bits - 1)).reshape(-1)[:count]
+    packed = -(-count // per_byte)
+    raw = np.frombuffer(data, np.uint8)
+    if raw.size == packed != count:
+        shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(et.bits)
+        raw = (raw[:, None] >> shifts).reshape(-1)[:count]
+    elif raw.size != count:
+        raise invalid(f"literal of shape {shape} has {raw.size} bytes, expected {count}")
+    bits = raw & np.uint8(2**et.bits - 1)
     if et.is_signed:
         sign = np.uint8(1 << (et.bits - 1))
         return ((bits ^ sign) - sign).view(np.int8).astype(et.np)
@@ -139,8 +143,7 @@ def _logical(flat: npt.NDArray[Any], shape: Shape) -> npt.NDArray[Any]:
 
 def write_literal(literal: Literal, proto: pb.LiteralProto) -> None:
     """Fills an empty proto. Raises INVALID_ARGUMENT for an elided literal, UNIMPLEMENTED for a type without a field."""
-    # XLA refuses literals without a layout.
-    write_shape(literal.shape.with_default_layouts(), proto.shape)
+    write_shape(literal.shape, proto.shape)
     stack = [(literal, proto, 0)]
     while stack:
         literal, proto, depth = stack.pop()
@@ -150,7 +153,7 @@ def write_literal(literal: Literal, proto: pb.LiteralProto) -> None:
             _write_array(literal, proto)
         for element in literal.elements:
             child = proto.tuple_literals.add()
-            write_shape(element.shape.with_default_layouts(), child.shape)
+            write_shape(element.shape, child.shape)
             stack.append((element, child, depth + 1))
 
 
@@ -163,17 +166,13 @@ def _write_array(literal: Literal, proto: pb.LiteralProto) -> None:
     if et in _REPEATED:
         _write_repeated(flat, et, field, proto)
     else:
-        setattr(proto, field, _packed(flat, et) if et.bits < 8 else flat.tobytes())
+        setattr(proto, field, _low_bits(flat, et) if et.bits < 8 else flat.tobytes())
 
 
-def _packed(flat: npt.NDArray[Any], et: ElementType) -> bytes:
+def _low_bits(flat: npt.NDArray[Any], et: ElementType) -> bytes:
+    """One element a byte, its bits the lowest, the rest zero."""
     raw = flat.astype(np.int8).view(np.uint8) if et.is_integer else flat.view(np.uint8)
-    per_byte = 8 // et.bits
-    padded = np.zeros(-(-flat.size // per_byte) * per_byte, np.uint8)
-    padded[: flat.size] = raw & np.uint8(2**et.bits - 1)
-    shifts = np.arange(per_byte, dtype=np.uint8) * np.uint8(et.bits)
-    packed: npt.NDArray[np.uint8] = np.bitwise_or.reduce(padded.reshape(-1, per_byte) << shifts, axis=1)
-    return packed.astype(np.uint8).tobytes()
+    return (raw & np.uint8(2**et.bits - 1)).tobytes()
 
 
 def _write_repeated(flat: npt.NDArray[Any], et: ElementType, field: str, proto: pb.LiteralProto) -> None:

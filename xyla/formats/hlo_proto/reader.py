@@ -121,9 +121,10 @@ class _ComputationReader:
         self._annotate(inst, proto)
 
     def _name(self, proto: pb.HloInstructionProto, op: OpDef[Any]) -> str:
-        if proto.name and self.comp.find(proto.name) is not None:
+        name = notes.own_name(proto)
+        if name and self.comp.find(name) is not None:
             raise invalid("another instruction of the computation has this name")
-        return proto.name or self.comp.unique_name(op.name)
+        return name or self.comp.unique_name(op.name)
 
     def _shape(self, proto: pb.HloInstructionProto) -> Shape:
         # Most shapes repeat: looking their bytes up is cheaper than building them again.

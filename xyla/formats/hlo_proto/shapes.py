@@ -46,7 +46,9 @@ def _read_array(proto: pb.ShapeProto, et: dtypes.ElementType) -> Shape:
     dynamic = tuple(proto.is_dynamic_dimension)
     if any(dynamic) and len(dynamic) != len(dims):
         raise invalid(f"{len(dynamic)} dynamic flags for {len(dims)} dimensions")
-    layout = read_layout(proto.layout) if proto.HasField("layout") else None
+    # A layout that the text did not give was written for XLA only.
+    given = proto.HasField("layout") and not proto.layout.implied
+    layout = read_layout(proto.layout) if given else None
     return Shape.array(et, dims, layout, dynamic)
 
 
@@ -105,8 +107,10 @@ def _write_one(shape: Shape, proto: pb.ShapeProto) -> None:
     proto.dimensions.extend(LOWEST if d == UNBOUNDED else d for d in shape.dims)
     # XLA writes one flag a dimension, static shapes included.
     proto.is_dynamic_dimension.extend(shape.dynamic or (False,) * shape.rank)
-    if shape.layout is not None:
-        write_layout(shape.layout, proto.layout)
+    # XLA wants a layout everywhere.
+    write_layout(shape.layout or Layout.default(shape.rank), proto.layout)
+    if shape.layout is None:
+        proto.layout.implied = True
 
 
 def write_layout(layout: Layout, proto: pb.LayoutProto) -> None:

@@ -44,6 +44,29 @@ class _Ids:
         return self._next
 
 
+class _UniqueNames:
+    """XLA's names are unique in the module, ours in the computation: later ones get a number, as XLA's parser does."""
+
+    def __init__(self, module: Module) -> None:
+        self._all = {inst.name for inst in module.instructions()}
+        self._used: set[str] = set()
+        self._numbers: dict[str, int] = {}
+
+    def take(self, name: str) -> str:
+        """`name` for the first instruction called so; for the others a free number after its stem."""
+        if name not in self._used:
+            self._used.add(name)
+            return name
+        head, dot, tail = name.rpartition(".")
+        stem = head if dot and tail.isdigit() else name
+        number = self._numbers.get(stem, 0)
+        while (unique := f"{stem}.{number + 1}") in self._all or unique in self._used:
+            number += 1
+        self._numbers[stem] = number + 1
+        self._used.add(unique)
+        return unique
+
+
 class _ModuleWriter:
     def __init__(self, module: Module, proto: pb.HloModuleProto, leftovers: Leftovers) -> None:
         self.module = module
@@ -53,6 +76,7 @@ class _ModuleWriter:
         comp_ids = _Ids({c.id for c in leftovers.computations.values()})
         self.computation_ids = {c: comp_ids.take(leftovers.computation_id(c.name)) for c in self.order}
         self.ids = _Ids({i.id for i in leftovers.instructions.values()})
+        self.names = _UniqueNames(module)
         self.fused = {c for inst in module.instructions() if inst.op is ops.FUSION for c in inst.called}
 
     def write(self) -> None:
@@ -108,7 +132,9 @@ class _ModuleWriter:
             self.proto.schedule.sequences[proto.id].instruction_ids.extend(ids.values())
 
     def _write_instruction(self, inst: Instruction, ids: dict[Instruction, int], proto: pb.HloInstructionProto) -> None:
-        proto.name = inst.name
+        proto.name = self.names.take(inst.name)
+        if proto.name != inst.name:
+            proto.text_attributes[notes.NAME_KEY] = inst.name
         proto.opcode = inst.op.name
         proto.id = ids[inst]
         write_shape(inst.shape, proto.shape)
