@@ -137,4 +137,4 @@ def to_literal(value: Value, shape: Shape) -> Literal:
         return Literal.tuple_of(to_literal(v, s) for v, s in zip(value, shape.tuple_shapes, strict=True))
     if not shape.is_array:
         return Literal(shape)
-    return Literal.of(np.ascontiguousarray(value), shape.element_type, shape.layout)
+    return Literal.of(np.asarray(value, order="C"), shape.element_type, shape.layout)

@@ -13,7 +13,7 @@ from xyla.hlo.attr_types import Window
 from xyla.hlo.module import Instruction
 from xyla.interp.dot import product, to_sum_type
 from xyla.interp.movement import pad
-from xyla.interp.numeric import accumulator, convert, narrow
+from xyla.interp.numeric import accumulator, convert
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel
 from xyla.support.dtypes import F32, F64, ElementType
@@ -41,7 +41,7 @@ def _convolution(inst: Instruction, session: Session) -> Kernel:
         for i, d in enumerate((dims.output_batch, dims.output_feature, *dims.output_spatial)):
             place[d] = i
         out = np.transpose(out, place)
-        return narrow(out, result) if total.is_float else convert(out, total, result)
+        return convert(out, total, result)
 
     return kernel
 

@@ -1,7 +1,8 @@
 """dot, ragged-dot and scaled-dot as batched matrix products.
 
-f32 operands accumulate in float64 and round once; f16, bf16 and fp8 accumulate in float32; integers wrap. The `algorithm`
-and `operand_precision` attributes permit a backend to be less exact: the evaluator always gives the exact-as-can-be result.
+f16, bf16 and fp8 accumulate in float32 and round once; integers wrap. f32, f64 and complex sums of a few products are
+formed in order in the result's own type, exactly as the specification's loop does; longer ones, whose order XLA leaves
+open, accumulate one type wider and round once. The `algorithm` and `operand_precision` attributes permit a backend to be less exact: the evaluator always gives the exact-as-can-be result.
 Spec: XLA operation semantics (DotGeneral, RaggedDot), StableHLO dot_general.
 """
 
@@ -21,11 +22,16 @@ from xyla.interp.table import EVAL, Array, Kernel
 from xyla.support.dtypes import F32, F64, PRED, ElementType
 from xyla.support.status import unimplemented
 
+# Up to this many products a sum is formed in order.
+_IN_ORDER = 16
 
-def _sum_type(result: ElementType, *operands: ElementType) -> ElementType:
-    """The type products are formed and summed in."""
-    if result.is_float:
-        return F64 if any(t.bits >= 32 for t in (result, *operands)) else F32
+
+def _sum_type(result: ElementType, operands: Sequence[ElementType], length: int) -> ElementType:
+    """The type in which `length` products are formed and summed."""
+    if result.is_float and all(t.bits < 32 for t in (result, *operands)):
+        return F32
+    if length <= _IN_ORDER and (result.is_complex or result.bits >= 32):
+        return result
     return accumulator(result)
 
 
@@ -35,7 +41,16 @@ def product(x: Array, y: Array, total: ElementType) -> Array:
         return np.matmul(x.astype(np.float32), y.astype(np.float32)) > 0
     if total.is_integer:
         return _integer_product(x, y, total)
+    if x.shape[-1] <= _IN_ORDER:
+        return _in_order(x, y)
     return np.matmul(x, y)
+
+
+def _in_order(x: Array, y: Array) -> Array:
+    acc = np.zeros((*x.shape[:-1], y.shape[-1]), x.dtype)
+    for k in range(x.shape[-1]):
+        acc += x[..., k, None] * y[..., k, None, :]
+    return acc
 
 
 def _integer_product(x: Array, y: Array, total: ElementType) -> Array:
@@ -86,7 +101,8 @@ def _dot(inst: Instruction, session: Session) -> Kernel:
     a = inst.attrs
     types = [o.shape.element_type for o in inst.operands]
     result = inst.shape.element_type
-    total = _sum_type(result, *types[:2])
+    length = math.prod(inst.operands[0].shape.dims[d] for d in a.lhs_contracting_dims)
+    total = _sum_type(result, types[:2], length)
     batch, contract = (a.lhs_batch_dims, a.rhs_batch_dims), (a.lhs_contracting_dims, a.rhs_contracting_dims)
 
     def kernel(x: Array, y: Array, *metadata: Array) -> Array:
@@ -124,7 +140,8 @@ def _ragged_dot(inst: Instruction, session: Session) -> Kernel:
     a = inst.attrs
     types = [o.shape.element_type for o in inst.operands]
     result, dims = inst.shape.element_type, inst.shape.dims
-    total = _sum_type(result, *types[:2])
+    length = math.prod(inst.operands[0].shape.dims[d] for d in a.lhs_contracting_dims)
+    total = _sum_type(result, types[:2], length)
     batch, contract = (a.lhs_batch_dims, a.rhs_batch_dims), (a.lhs_contracting_dims, a.rhs_contracting_dims)
     ragged = a.lhs_ragged_dims[0]
     if ragged in a.lhs_batch_dims:

@@ -23,14 +23,13 @@ def _fft(inst: Instruction, session: Session) -> Kernel:
         x = np.asarray(x)
         if x.size == 0 or 0 in shape.dims:
             return np.zeros(shape.dims, shape.element_type.np)
-        wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
         if kind is FftType.RFFT:
-            out = sp.rfftn(wide, s=length, axes=axes)
+            out = sp.rfftn(x, s=length, axes=axes)
         elif kind is FftType.IRFFT:
-            out = sp.irfftn(wide, s=length, axes=axes)
+            out = sp.irfftn(x, s=length, axes=axes)
         else:
             assert not real
-            out = (sp.fftn if kind is FftType.FFT else sp.ifftn)(wide, s=length, axes=axes)
+            out = (sp.fftn if kind is FftType.FFT else sp.ifftn)(x, s=length, axes=axes)
         return np.asarray(out).astype(shape.element_type.np)
 
     return kernel

@@ -16,7 +16,7 @@ from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
 from xyla.interp.batched import batched_or_loop
 from xyla.interp.monoid import monoid_of, returned_parameter
-from xyla.interp.reduce import as_tuple
+from xyla.interp.reduce import SHORT, as_tuple
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel, Value
 
@@ -170,13 +170,14 @@ def scatter_values(
     order = np.argsort(index, kind="stable")
     ordered = index[order]
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    monoid = monoid_of(comp) if n == 1 else None
+    counts = np.diff(np.concatenate([first, [index.size]]))
+    monoid = monoid_of(comp) if n == 1 and counts.max() > SHORT else None
     if monoid is not None:
         sums = monoid.ufunc.reduceat(monoid.widen(updates[0])[order], first, axis=0)
         where = ordered[first]
         out[0][where] = monoid.narrow(monoid.ufunc(monoid.widen(out[0][where]), sums))
         return out
-    _by_rounds(out, [u[order] for u in updates], ordered, first, comp, session)
+    _by_rounds(out, [u[order] for u in updates], ordered, (first, counts), comp, session)
     return out
 
 
@@ -188,11 +189,19 @@ def _last_of_each(index: Array) -> Array:
 
 
 def _by_rounds(
-    out: list[Array], updates: list[Array], index: Array, first: Array, comp: Computation, session: Session
+    out: list[Array],
+    updates: list[Array],
+    index: Array,
+    groups: tuple[Array, Array],
+    comp: Computation,
+    session: Session,
 ) -> None:
-    """Any combiner: round r applies the r-th update of every element that has one, all elements at once."""
+    """Any combiner: round r applies the r-th update of every element that has one, all elements at once.
+
+    groups: where each element's updates start in `index`, and how many there are.
+    """
     combine = batched_or_loop(comp, session)
-    counts = np.diff(np.concatenate([first, [index.size]]))
+    first, counts = groups
     for r in range(int(counts.max())):
         at = first[counts > r] + r
         where = index[at]

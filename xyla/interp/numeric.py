@@ -130,7 +130,7 @@ def total_order_key(x: Array, et: ElementType) -> Array:
 
 def bitcast_convert(x: Array, src: ElementType, dst: ElementType) -> Array:
     """BitcastConvertType: same bits; a ratio of widths becomes, or consumes, a minor dimension (little-endian)."""
-    x = np.ascontiguousarray(x)
+    x = np.asarray(x, order="C")  # not ascontiguousarray: it would make scalars vectors
     if src.bits == dst.bits:
         return x.view(dst.np).reshape(x.shape) if src.itemsize == dst.itemsize else x
     if src.bits % 8 == 0 and dst.bits % 8 == 0:

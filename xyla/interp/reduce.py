@@ -1,12 +1,13 @@
 """reduce and scan: folding along dimensions.
 
-Known monoids use NumPy's reductions in a wide accumulator. Any other reducer is evaluated on whole slices: element by
-element along the reduced dimension in order while that is short, else pairwise in order (a reducer is associative by
-contract). Spec: XLA operation semantics (Reduce): the init value enters each result once.
+A short reduction is folded in order, in the element type, as the specification's loop does. A long one, whose order XLA
+leaves open, uses NumPy's reductions in a wide accumulator when the reducer is a known monoid. Any other reducer is
+evaluated on whole slices, in order or (past some thousands) pairwise: a reducer is associative by contract. Spec: XLA operation semantics (Reduce): the init value enters each result once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,12 +22,16 @@ from xyla.interp.table import EVAL, Array, Kernel, Value
 
 # Past this many steps along the reduced dimension, fold pairwise: log2(n) evaluations on arrays instead of n.
 _IN_ORDER = 4096
+# Up to this many elements, sums are exactly the sequential ones.
+SHORT = 32
 
 
 @EVAL.rule(ops.REDUCE)
 def _reduce(inst: Instruction, session: Session) -> Kernel:
     dims, comp = inst.attrs.dimensions, inst.called[0]
-    monoid = monoid_of(comp) if len(inst.operands) == 2 else None
+    shape = inst.operands[0].shape
+    short = math.prod(shape.dims[d] for d in dims) <= SHORT
+    monoid = monoid_of(comp) if len(inst.operands) == 2 and not short else None
     if monoid is not None:
         return lambda x, init: _reduce_monoid(monoid, x, init, dims)
     fold = batched_or_loop(comp, session)

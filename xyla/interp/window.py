@@ -1,12 +1,13 @@
 """reduce-window and select-and-scatter.
 
-A window reduction by one associative reducer splits by dimension. Along one dimension, windows of k elements combine
-in O(log k) array steps (binary doubling), so cumulative windows are not quadratic. The reducer order is kept.
-Padding holds the init value, as the operation semantics say; the init itself enters each result once more.
+Small windows fold in order, one window offset at a time on all windows at once. A large window splits by dimension (a
+reducer is associative); along one dimension, windows of k elements combine in O(log k) array steps (binary doubling), so
+cumulative windows are not quadratic. Padding holds the init value, as the operation semantics say; the init itself enters each result once more.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from xyla.interp.batched import Batched, batched_or_loop
 from xyla.interp.gather_scatter import scatter_values
 from xyla.interp.monoid import Monoid, monoid_of
 from xyla.interp.movement import pad
-from xyla.interp.reduce import as_tuple
+from xyla.interp.reduce import SHORT, as_tuple
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel, Value
 
@@ -31,7 +32,8 @@ _DIRECT = 8
 @EVAL.rule(ops.REDUCE_WINDOW)
 def _reduce_window(inst: Instruction, session: Session) -> Kernel:
     window, comp = inst.attrs.window, inst.called[0]
-    monoid = monoid_of(comp) if len(inst.operands) == 2 else None
+    small = math.prod(w.size for w in window.dims) <= SHORT
+    monoid = monoid_of(comp) if len(inst.operands) == 2 and not small else None
     if monoid is not None:
         return lambda x, init: _monoid_windows(monoid, np.asarray(x), init, window)
     fold = batched_or_loop(comp, session)
@@ -44,12 +46,31 @@ def _reduce_window(inst: Instruction, session: Session) -> Kernel:
     def kernel(*operands: Array) -> Value:
         n = len(operands) // 2
         xs, inits = [np.asarray(x) for x in operands[:n]], operands[n:]
-        out = _windows(combine, xs, inits, window)
-        starts = [np.broadcast_to(i, o.shape) for i, o in zip(inits, out, strict=True)]
-        result = tuple(combine(starts, out))
+        if small:
+            result = tuple(_small_windows(combine, xs, inits, window))
+        else:
+            out = _windows(combine, xs, inits, window)
+            result = tuple(combine([np.broadcast_to(i, o.shape) for i, o in zip(inits, out, strict=True)], out))
         return result if is_tuple else result[0]
 
     return kernel
+
+
+def _small_windows(combine: Combine, xs: Sequence[Array], inits: Sequence[Array], window: Window) -> Sequence[Array]:
+    """acc = reducer(acc, element) over the window's offsets in row-major order."""
+    counts = window.output_dims(xs[0].shape)
+    padding = [(w.pad_low, w.pad_high, w.lhs_dilate - 1) for w in window.dims]
+    xs = [pad(x, i, padding) for x, i in zip(xs, inits, strict=True)]
+    acc: Sequence[Array] = [np.broadcast_to(i, counts) for i in inits]
+    if 0 in counts:
+        return acc
+    for offset in np.ndindex(*[w.size for w in window.dims]):
+        at = []
+        for o, n, w in zip(offset, counts, window.dims, strict=True):
+            start = (w.size - 1 - o if w.reversal else o) * w.rhs_dilate
+            at.append(slice(start, start + (n - 1) * w.stride + 1, w.stride))
+        acc = combine(acc, [x[tuple(at)] for x in xs])
+    return acc
 
 
 def _monoid_windows(monoid: Monoid, x: Array, init: Array, window: Window) -> Array:
