@@ -32,7 +32,9 @@ def samples(et: ElementType, seed: int, count: int = 64) -> list[int]:
     low, high = limits(et)
     rng = np.random.default_rng(seed)
     edges = [v for v in (low, low + 1, -1, 0, 1, 2, 3, 7, high - 1, high) if low <= v <= high]
-    spread = [int(rng.integers(low, high, endpoint=True, dtype=np.int64 if low < 0 else np.uint64)) for _ in range(count)]
+    spread = [
+        int(rng.integers(low, high, endpoint=True, dtype=np.int64 if low < 0 else np.uint64)) for _ in range(count)
+    ]
     return edges + spread
 
 
@@ -152,20 +154,56 @@ def test_convert_between_integers_wraps() -> None:
 
 
 def test_float_to_integer_truncates_saturates_and_sends_nan_to_zero() -> None:
-    specials = [0.0, -0.0, 0.9, -0.9, 1.5, -1.5, 2.5, 126.9, 127.5, 255.7, 1e10, -1e10, 3e19, -3e19, np.inf, -np.inf, np.nan]
+    specials = [
+        0.0,
+        -0.0,
+        0.9,
+        -0.9,
+        1.5,
+        -1.5,
+        2.5,
+        126.9,
+        127.5,
+        255.7,
+        1e10,
+        -1e10,
+        3e19,
+        -3e19,
+        np.inf,
+        -np.inf,
+        np.nan,
+    ]
     for float_type in (np.float32, np.float64):
         x = np.array(specials, float_type)
         for et in INTS:
             low, high = limits(et)
             got = run_op(ops.CONVERT, x, out=et, store=STORE)
-            want = [0 if np.isnan(v) else int(np.clip(np.trunc(float(v)), low, high)) if abs(v) < 1e9 else (high if v > 0 else low) for v in x]
-            want = [min(max(int(v), low), high) if abs(v) == 1e10 and et.bits == 64 else w for v, w in zip(np.nan_to_num(x), want, strict=True)]
+            want = [
+                0
+                if np.isnan(v)
+                else int(np.clip(np.trunc(float(v)), low, high))
+                if abs(v) < 1e9
+                else (high if v > 0 else low)
+                for v in x
+            ]
+            want = [
+                min(max(int(v), low), high) if abs(v) == 1e10 and et.bits == 64 else w
+                for v, w in zip(np.nan_to_num(x), want, strict=True)
+            ]
             assert ints(got) == want, (et, float_type)
 
 
 def test_pred() -> None:
     a, b = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
-    table = {"ADD": a | b, "MULTIPLY": a & b, "AND": a & b, "OR": a | b, "XOR": a ^ b, "MAXIMUM": a | b, "MINIMUM": a & b}
+    table = {
+        "ADD": a | b,
+        "MULTIPLY": a & b,
+        "AND": a & b,
+        "OR": a | b,
+        "XOR": a ^ b,
+        "MAXIMUM": a | b,
+        "MINIMUM": a & b,
+    }
     for name, want in table.items():
         assert list(run_op(getattr(ops, name), a, b, store=STORE)) == list(want), name
     assert list(run_op(ops.NOT, a, store=STORE)) == list(~a)

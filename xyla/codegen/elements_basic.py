@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xyla.codegen.elements_convert import compute_float, convert, float_to_int, from_compute
+from xyla.codegen.elements_convert import compute_float, convert, float_to_int
 from xyla.codegen.elements_int import int_divide, int_power, int_remainder
 from xyla.codegen.elements_table import ELEMENT, Site, by_kind, parts, reals
 from xyla.codegen.elements_types import register_type, wrap
@@ -31,17 +31,13 @@ def add(b: Builder, s: Site, *args: Value) -> Value:
 @ELEMENT.rule(ops.SUBTRACT)
 def subtract(b: Builder, s: Site, *args: Value) -> Value:
     """Difference; exclusive or for pred."""
-    return by_kind(
-        b, s, args, pred=Builder.xor, integer=Builder.sub, real=Builder.fsub, cplx=complex_basic.subtract
-    )
+    return by_kind(b, s, args, pred=Builder.xor, integer=Builder.sub, real=Builder.fsub, cplx=complex_basic.subtract)
 
 
 @ELEMENT.rule(ops.MULTIPLY)
 def multiply(b: Builder, s: Site, *args: Value) -> Value:
     """Product; and for pred."""
-    return by_kind(
-        b, s, args, pred=Builder.and_, integer=Builder.mul, real=Builder.fmul, cplx=complex_basic.multiply
-    )
+    return by_kind(b, s, args, pred=Builder.and_, integer=Builder.mul, real=Builder.fmul, cplx=complex_basic.multiply)
 
 
 @ELEMENT.rule(ops.DIVIDE)
@@ -71,18 +67,14 @@ def power_rule(b: Builder, s: Site, *args: Value) -> Value:
 
 @ELEMENT.rule(ops.MAXIMUM)
 def maximum(b: Builder, s: Site, *args: Value) -> Value:
-    """The larger; NaN if either is NaN; +0 is larger than -0. Complex numbers order by real, then imaginary part."""
-    return by_kind(
-        b, s, args, pred=Builder.or_, signed=Builder.smax, unsigned=Builder.umax, real=real_basic.maximum
-    )
+    """The larger; NaN if either is NaN; +0 is larger than -0."""
+    return by_kind(b, s, args, pred=Builder.or_, signed=Builder.smax, unsigned=Builder.umax, real=real_basic.maximum)
 
 
 @ELEMENT.rule(ops.MINIMUM)
 def minimum(b: Builder, s: Site, *args: Value) -> Value:
     """The smaller; NaN if either is NaN."""
-    return by_kind(
-        b, s, args, pred=Builder.and_, signed=Builder.smin, unsigned=Builder.umin, real=real_basic.minimum
-    )
+    return by_kind(b, s, args, pred=Builder.and_, signed=Builder.smin, unsigned=Builder.umin, real=real_basic.minimum)
 
 
 @ELEMENT.rule(ops.CLAMP)
@@ -97,9 +89,7 @@ def negate(b: Builder, s: Site, *args: Value) -> Value:
     if s.et.is_float and s.et not in (dtypes.F8E8M0FNU, *_NO_MINUS_ZERO):
         x = reals(args)[0]
         return _flip_sign(b, s.et, x)
-    return by_kind(
-        b, s, args, integer=lambda b, x: b.sub(0, x), real=lambda b, x: b.fneg(x), cplx=complex_basic.negate
-    )
+    return by_kind(b, s, args, integer=lambda b, x: b.sub(0, x), real=lambda b, x: b.fneg(x), cplx=complex_basic.negate)
 
 
 _NO_MINUS_ZERO = (dtypes.F8E4M3FNUZ, dtypes.F8E4M3B11FNUZ, dtypes.F8E5M2FNUZ)
@@ -381,6 +371,3 @@ def imag(b: Builder, s: Site, x: Value) -> Value:
     if isinstance(x, Cx):
         return x.im
     return constant(0, x.ty, x.lanes)
-
-
-__all__ = ["bit_cast", "compare_elements", "from_compute", "total_order_key"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from xyla.codegen.elements_table import ELEMENT, Site, by_kind
 from xyla.codegen.llvm import Builder, Cx, Val, Value
@@ -12,7 +13,7 @@ from xyla.hlo.op_def import OpDef
 
 
 def _register(
-    op: OpDef[object],
+    op: OpDef[Any],
     real: Callable[..., Val],
     cplx: Callable[[Builder, Cx], Cx] | Callable[[Builder, Cx, Cx], Cx] | None = None,
 ) -> None:

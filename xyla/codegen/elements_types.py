@@ -144,9 +144,7 @@ def gather_element(b: Builder, et: ElementType, base: Val, index: Val, mask: Val
     return from_memory(b, et, b.gather(base, index, ty, mask))
 
 
-def scatter_element(
-    b: Builder, et: ElementType, value: Value, base: Val, index: Val, mask: Val | None = None
-) -> None:
+def scatter_element(b: Builder, et: ElementType, value: Value, base: Val, index: Val, mask: Val | None = None) -> None:
     """Stores each lane to element `index[lane]`; where indices repeat, the last lane wins."""
     if isinstance(value, Cx):
         even = b.shl(index, 1)

@@ -9,48 +9,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import struct
 import tempfile
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import count
 from pathlib import Path
-from typing import ClassVar
+from time import perf_counter
 from warnings import warn
 
 import llvmlite.binding as llvm
 
-from xyla.support.status import XylaError, internal
+from xyla.runtime.compile_pool import compile_in_parallel
+from xyla.runtime.llvm_compile import KernelSource, compile_ir, host, module_text
 
-# Part of every cache key: raise it when the pass list, the code model or an attribute below changes.
-OBJECT_FORMAT = 1
-# Kernels a cold LLVM module: one module's fixed cost (0.7 ms) is spread, and a group stays a useful unit of reuse.
+# Kernels a cold LLVM module: a module of its own costs each kernel 4 ms more than a place in a shared one.
 GROUP = 8
+# With more kernels than this to compile, worker processes (0.1 s to start) pay.
+PARALLEL_FROM = 40
 _MAGIC = b"xylaobj1"
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSource:
-    """One kernel as text. `definition` defines `@SYMBOL`; `helpers` are (name, definition) of internal functions."""
-
-    SYMBOL: ClassVar[str] = "xyla_kernel"
-
-    definition: str
-    declarations: tuple[str, ...] = ()
-    helpers: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def symbol(self) -> str:
-        """The name the compiled kernel gets: derived from everything that decides its machine code."""
-        parts = [self.definition, *self.declarations, *(text for _, text in self.helpers)]
-        return "xyla_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-
-    def text(self) -> str:
-        """The kernel alone as a readable module (for dumps)."""
-        return module_text([self])
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,92 +49,6 @@ class CompileStats:
     compiled: int = 0
     compile_seconds: float = 0.0
     link_seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Host:
-    """The machine that code is generated for."""
-
-    cpu: str
-    features: str
-    triple: str
-
-    @cached_property
-    def key(self) -> str:
-        """Text that differs whenever generated code may differ."""
-        return f"{OBJECT_FORMAT}|{self.triple}|{self.cpu}|{self.features}|{llvm.llvm_version_info}"
-
-    def target_machine(self, opt: int = 2) -> llvm.TargetMachine:
-        """A position-independent target machine. `opt` is never 0: level 0 aborts on vectors of i1."""
-        target = llvm.Target.from_triple(self.triple)
-        return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=opt, reloc="pic", codemodel="small"
-        )
-
-
-@cache
-def host() -> Host:
-    """This machine; initialises LLVM's native target on the first call."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    features = llvm.get_host_cpu_features().flatten()
-    return Host(llvm.get_host_cpu_name(), features, llvm.get_process_triple())
-
-
-@cache
-def _machine() -> llvm.TargetMachine:
-    return host().target_machine()
-
-
-@cache
-def _header() -> str:
-    where = host()
-    return (
-        f'target datalayout = "{_machine().target_data}"\n'
-        f'target triple = "{where.triple}"\n'
-        f'attributes #0 = {{ nounwind "prefer-vector-width"="512" "target-cpu"="{where.cpu}" }}\n'
-        "!0 = !{i32 1}\n"
-    )
-
-
-def module_text(sources: Iterable[KernelSource]) -> str:
-    """One LLVM module that defines every source under its symbol; declarations and helpers are merged."""
-    declarations: dict[str, None] = {}
-    helpers: dict[str, str] = {}
-    bodies = []
-    for source in sources:
-        declarations.update(dict.fromkeys(source.declarations))
-        helpers.update(source.helpers)
-        bodies.append(source.definition.replace(f"@{KernelSource.SYMBOL}(", f"@{source.symbol}(", 1))
-    return "\n".join([_header(), *declarations, *helpers.values(), *bodies]) + "\n"
-
-
-def compile_ir(text: str) -> bytes:
-    """Compiles a module to a relocatable object. Raises INTERNAL, with the line at fault, when LLVM rejects the text."""
-    machine = _machine()
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-    except RuntimeError as error:
-        raise _rejected(text, str(error)) from None
-    tuning = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(machine, tuning)
-    passes = llvm.create_new_module_pass_manager()
-    passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
-    passes.add_simplify_cfg_pass()
-    passes.add_global_dead_code_eliminate_pass()
-    passes.run(module, builder)
-    return bytes(machine.emit_object(module))
-
-
-def _rejected(text: str, message: str) -> XylaError:
-    at = re.search(r":(\d+):(\d+): error: (.*)", message)
-    if at is None:
-        return internal(f"LLVM rejects generated code: {message.strip().splitlines()[-1]}")
-    lines = text.splitlines()
-    number = int(at[1])
-    excerpt = "\n".join(f"  {n + 1}: {lines[n]}" for n in range(max(0, number - 3), min(len(lines), number + 1)))
-    return internal(f"LLVM rejects generated code, line {number}, column {at[2]}: {at[3]}\n{excerpt}")
 
 
 def cache_dir() -> Path:
@@ -200,11 +92,6 @@ class DiskCache:
             return
 
 
-def pack_names(names: Sequence[str]) -> bytes:
-    """Encodes a list of names (each length-prefixed)."""
-    return b"".join(struct.pack("<I", len(n.encode())) + n.encode() for n in names)
-
-
 @dataclass
 class ObjectStore:
     """Compiles, caches and loads kernels. `cache=None` keeps nothing on disk. Safe to use from several threads."""
@@ -225,8 +112,8 @@ class ObjectStore:
     def load(self, sources: Sequence[KernelSource]) -> list[Kernel]:
         """The kernels, in order; each distinct text is compiled once. Raises INTERNAL when LLVM rejects one."""
         with self._lock:
-            wanted = dict(zip((s.symbol for s in sources), sources, strict=True)) if sources else {}
             symbols = [s.symbol for s in sources]
+            wanted = dict(zip(symbols, sources, strict=True))
             missing = {name: src for name, src in wanted.items() if name not in self._loaded}
             self.stats.requested += len(sources)
             self.stats.reused += len(sources) - len(missing)
@@ -253,13 +140,19 @@ class ObjectStore:
                 del missing[name]
 
     def _compile(self, missing: dict[str, KernelSource]) -> None:
+        if not missing:
+            return
+        start = perf_counter()
         pending = list(missing.items())
-        for at in range(0, len(pending), GROUP):
-            group = pending[at : at + GROUP]
-            start = _seconds()
-            image = compile_ir(module_text(source for _, source in group))
-            self.stats.compile_seconds += _seconds() - start
-            self.stats.compiled += len(group)
+        groups = [pending[at : at + GROUP] for at in range(0, len(pending), GROUP)]
+        texts = [module_text(source for _, source in group) for group in groups]
+        if len(pending) > PARALLEL_FROM:
+            images = compile_in_parallel(texts)
+        else:
+            images = [compile_ir(text) for text in texts]
+        self.stats.compile_seconds += perf_counter() - start
+        self.stats.compiled += len(pending)
+        for group, image in zip(groups, images, strict=True):
             names = [name for name, _ in group]
             self._link(image, names)
             self._remember(image, names)
@@ -277,7 +170,7 @@ class ObjectStore:
         return f"k/{digest[:2]}/{digest[2:]}"
 
     def _link(self, image: bytes, names: list[str]) -> None:
-        start = _seconds()
+        start = perf_counter()
         library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for name in names:
             library.export_symbol(name)
@@ -285,13 +178,7 @@ class ObjectStore:
         self._trackers.append(tracker)
         for name in names:
             self._loaded[name] = Kernel(name, tracker[name])
-        self.stats.link_seconds += _seconds() - start
-
-
-def _seconds() -> float:
-    from time import perf_counter
-
-    return perf_counter()
+        self.stats.link_seconds += perf_counter() - start
 
 
 @cache
@@ -304,3 +191,18 @@ def default_store() -> ObjectStore:
 def compile_kernels(sources: Sequence[KernelSource]) -> list[Kernel]:
     """Compiles (or finds) kernels through the process's store."""
     return default_store().load(sources)
+
+
+__all__ = [
+    "CompileStats",
+    "DiskCache",
+    "Kernel",
+    "KernelSource",
+    "ObjectStore",
+    "cache_dir",
+    "compile_ir",
+    "compile_kernels",
+    "default_store",
+    "host",
+    "module_text",
+]

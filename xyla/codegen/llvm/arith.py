@@ -265,9 +265,7 @@ class Arith:
         plist = ", ".join(a.typed for a in args)
         return self.emit(f"call {llvm_type(ty, lanes)} @{symbol}({plist})", ty, lanes)
 
-    def declare_intrinsic(
-        self, name: str, args: Sequence[Val], ret: str, overload: Sequence[tuple[str, int]]
-    ) -> str:
+    def declare_intrinsic(self, name: str, args: Sequence[Val], ret: str, overload: Sequence[tuple[str, int]]) -> str:
         """Records the declaration of an intrinsic and returns its full symbol."""
         symbol = ".".join(["llvm", name, *(mangle(t, n) for t, n in overload)])
         types = ", ".join("metadata" if a.ty == "metadata" else a.type for a in args)
@@ -322,9 +320,7 @@ class Arith:
         """Lanes `picks` of the concatenation a ++ b (b None: of a alone); -1 picks nothing."""
         other = b.typed if b is not None else f"{a.type} poison"
         idx = ", ".join(f"i32 {p}" if p >= 0 else "i32 poison" for p in picks)
-        return self.emit(
-            f"shufflevector {a.typed}, {other}, <{len(picks)} x i32> <{idx}>", a.ty, len(picks)
-        )
+        return self.emit(f"shufflevector {a.typed}, {other}, <{len(picks)} x i32> <{idx}>", a.ty, len(picks))
 
     def deinterleave(self, a: Val) -> tuple[Val, Val]:
         """Even and odd lanes."""
@@ -360,4 +356,3 @@ class Arith:
         if a.lanes == 1:
             return a
         return self.intrinsic(f"vector.reduce.{how}", [a], a.ty, overload=((a.ty, a.lanes),))
-

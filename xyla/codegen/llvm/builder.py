@@ -21,7 +21,7 @@ class Loop:
         self._next: list[Value] | None = None
 
     def next(self, *values: Value) -> None:
-        """States the carried values of the next iteration. Required once, at the end of the body, when any is carried."""
+        """States the next iteration's carried values: once, at the end of the body, when any is carried."""
         self._next = list(values)
 
     def take_next(self) -> list[Value]:
@@ -37,9 +37,7 @@ class Builder(Memory):
     """The function-body writer that emitters use: instructions, memory, control flow."""
 
     @contextmanager
-    def loop(
-        self, lo: Operand, hi: Operand, step: Operand = 1, carry: Sequence[Value] = ()
-    ) -> Iterator[Loop]:
+    def loop(self, lo: Operand, hi: Operand, step: Operand = 1, carry: Sequence[Value] = ()) -> Iterator[Loop]:
         """`for (i64 i = lo; i < hi; i += step)`, bottom-tested.
 
         The zero-trip guard is left out when Python can see that there is a trip. Bodies may nest loops and branch.

@@ -1,10 +1,12 @@
 """Complex transcendental functions, from the real ones.
 
-Formulas: W. Kahan, "Branch cuts for complex elementary functions" (1987). Signed zeros choose the side of a cut; infinite
-arguments follow C's Annex G where it matters to users (exp, log, sqrt, tanh).
+Formulas: W. Kahan, "Branch cuts for complex elementary functions" (1987). Signed zeros choose the side of a cut;
+infinite arguments follow C's Annex G where it matters to users (exp, log, sqrt, tanh).
 """
 
 from __future__ import annotations
+
+from math import pi
 
 from xyla.codegen.llvm import Builder, Cx, Val, constant
 from xyla.codegen.math import exponential as real
@@ -27,7 +29,6 @@ from xyla.codegen.math.formats import (
 )
 from xyla.codegen.math.trigonometric import atan2 as real_atan2
 from xyla.codegen.math.trigonometric import sin, sin_cos
-from xyla.codegen.math.trigonometric import tan as real_tan
 
 _LN2 = 0.6931471805599453
 
@@ -92,7 +93,7 @@ def _log_modulus(b: Builder, x: Cx) -> Val:
     near = b.fmul(real.log1p(b, _square_sum_less_one(b, re, im)), 0.5)
     swap = b.fcmp("ogt", im, re)
     big = b.select(swap, im, re)
-    value = b.select(b.and_(b.fcmp("ogt", big, 0.5), b.fcmp("olt", big, 1.4)), near, far)
+    value = b.select(b.and_(b.fcmp("ogt", big, 0.7), b.fcmp("olt", big, 1.4)), near, far)
     return b.select(b.or_(_infinite(b, x.re), _infinite(b, x.im)), INF, value)
 
 
@@ -127,31 +128,39 @@ def log1p(b: Builder, x: Cx) -> Cx:
 
 
 def logistic(b: Builder, x: Cx) -> Cx:
-    """1 / (1 + e^-x)."""
+    """1 / (1 + e^-x), as e^x / (1 + e^x) left of the imaginary axis: e^-x would overflow there first."""
+    left = b.fcmp("olt", x.re, 0.0)
+    grown = exp(b, _select(b, left, x, Cx(b.fneg(x.re), b.fneg(x.im))))
     one = _one(b, x.re)
-    grown = exp(b, Cx(b.fneg(x.re), b.fneg(x.im)))
-    return divide(b, one, add(b, one, grown))
+    return divide(b, _select(b, left, grown, one), add(b, one, grown))
+
+
+def _far_parts(b: Builder, x: Cx, s: Val, c: Val) -> tuple[Val, Val]:
+    """e^|re|/2 times cos(im) and sin(im); an infinite re with no angle gives an infinite first part."""
+    grown, turned = real.exp_times(b, b.fabs(x.re), c, s, halvings=1)
+    lost = b.and_(_infinite(b, x.re), b.not_(_finite(b, x.im)))
+    return b.select(lost, INF, grown), turned
 
 
 def sinh(b: Builder, x: Cx) -> Cx:
     """sinh(re) cos(im) + i cosh(re) sin(im)."""
     s, c = sin_cos(b, x.im)
     near = Cx(b.fmul(real.sinh(b, x.re), c), b.fmul(real.cosh(b, x.re), s))
-    ax = b.fabs(x.re)
-    grown, turned = real.exp_times(b, ax, c, s, halvings=1)
+    grown, turned = _far_parts(b, x, s, c)
     far = Cx(b.select(b.fcmp("olt", x.re, 0.0), b.fneg(grown), grown), turned)
-    out = _select(b, b.fcmp("ogt", ax, 40.0), far, near)
-    return Cx(out.re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, out.im))
+    out = _select(b, b.fcmp("ogt", b.fabs(x.re), 40.0), far, near)
+    # A zero part stays the zero that it is, whatever the other part.
+    re = b.select(b.and_(b.fcmp("oeq", x.re, 0.0), b.not_(_finite(b, x.im))), x.re, out.re)
+    return Cx(re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, out.im))
 
 
 def cosh(b: Builder, x: Cx) -> Cx:
     """cosh(re) cos(im) + i sinh(re) sin(im)."""
     s, c = sin_cos(b, x.im)
     near = Cx(b.fmul(real.cosh(b, x.re), c), b.fmul(real.sinh(b, x.re), s))
-    ax = b.fabs(x.re)
-    grown, turned = real.exp_times(b, ax, c, s, halvings=1)
+    grown, turned = _far_parts(b, x, s, c)
     far = Cx(grown, b.select(b.fcmp("olt", x.re, 0.0), b.fneg(turned), turned))
-    out = _select(b, b.fcmp("ogt", ax, 40.0), far, near)
+    out = _select(b, b.fcmp("ogt", b.fabs(x.re), 40.0), far, near)
     flat = b.or_(b.fcmp("oeq", x.im, 0.0), b.fcmp("oeq", x.re, 0.0))
     zero = b.fmul(b.copysign(0.0, x.re), b.copysign(1.0, x.im))
     return Cx(out.re, b.select(flat, zero, out.im))
@@ -168,26 +177,30 @@ def cos(b: Builder, x: Cx) -> Cx:
 
 
 def tanh(b: Builder, x: Cx) -> Cx:
-    """Hyperbolic tangent."""
-    fmt = format_of(x.re)
+    """Hyperbolic tangent.
+
+    Near the axis (sinh cosh(re) + i sin cos(im)) / (sinh(re)^2 + cos(im)^2), a sum without cancellation; elsewhere
+    1 - 2 q / (e^(2 i im) + q) with q = e^(-2 |re|), which cannot overflow.
+    """
     ax = b.fabs(x.re)
-    far = b.fcmp("ogt", ax, (fmt.mantissa + 1) * 0.4)
-    t = real_tan(b, x.im)
-    slope = b.fma(t, t, 1.0)
-    s = real.sinh(b, b.select(far, 1.0, x.re))
-    rho = b.sqrt(b.fma(s, s, 1.0))
-    bottom = b.fma(b.fmul(slope, s), s, 1.0)
-    steep = _infinite(b, t)
-    re = b.fdiv(b.fmul(b.fmul(slope, rho), s), bottom)
-    im = b.fdiv(t, bottom)
-    re = b.select(steep, b.fdiv(rho, s), re)
-    sine, cosine = sin_cos(b, x.im)
-    (decay,) = real.exp_times(b, b.fmul(ax, -2.0), b.fmul(b.fmul(sine, cosine), 4.0))
-    decay = b.select(b.fcmp("ord", decay, decay), decay, b.copysign(0.0, x.im))
-    far_value = Cx(b.copysign(1.0, x.re), decay)
-    out = _select(b, far, far_value, Cx(re, im))
-    # On the axis the imaginary part keeps its zero whatever the real part is.
-    return Cx(out.re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, out.im))
+    far = b.fcmp("ogt", ax, 1.0)
+    near_re = b.select(far, 0.5, x.re)
+    sh, ch = real.sinh(b, near_re), real.cosh(b, near_re)
+    s, c = sin_cos(b, x.im)
+    turn = b.fmul(s, c)
+    inverse = b.fdiv(1.0, b.fma(sh, sh, b.fmul(c, c)))
+    near = Cx(b.fmul(b.fmul(sh, ch), inverse), b.fmul(turn, inverse))
+    q = real.exp(b, b.fmul(ax, -2.0))
+    side, up = b.fadd(b.fma(b.fmul(s, s), -2.0, 1.0), q), b.fadd(turn, turn)
+    share = b.fdiv(b.fadd(q, q), b.fma(side, side, b.fmul(up, up)))
+    far_re, far_im = b.fma(b.fneg(share), side, 1.0), b.fmul(share, up)
+    number = b.fcmp("ord", far_im, far_im)
+    lost = b.and_(_infinite(b, ax), b.not_(number))
+    far_re, far_im = b.select(lost, 1.0, far_re), b.select(lost, b.copysign(0.0, x.im), far_im)
+    out = _select(b, far, Cx(b.copysign(far_re, x.re), far_im), near)
+    # On an axis the zero part stays what it is, whatever the other part.
+    re = b.select(b.and_(b.fcmp("oeq", x.re, 0.0), b.not_(_finite(b, x.im))), x.re, out.re)
+    return Cx(re, b.select(b.fcmp("oeq", x.im, 0.0), x.im, out.im))
 
 
 def tan(b: Builder, x: Cx) -> Cx:
@@ -275,11 +288,15 @@ def acosh(b: Builder, x: Cx) -> Cx:
 
 
 def atanh(b: Builder, x: Cx) -> Cx:
-    """Inverse hyperbolic tangent."""
-    gap = b.fsub(1.0, x.re)
+    """Inverse hyperbolic tangent; for large arguments ±i pi/2 + 1/x."""
+    ax = b.fabs(x.re)
+    gap = b.fsub(1.0, ax)
     square = b.fma(x.im, x.im, b.fmul(gap, gap))
-    re = b.fmul(real.log1p(b, b.fdiv(b.fmul(x.re, 4.0), square)), 0.25)
-    bottom = b.fma(b.fneg(x.im), x.im, b.fmul(gap, b.fadd(x.re, 1.0)))
-    return Cx(re, b.fmul(real_atan2(b, b.fadd(x.im, x.im), bottom), 0.5))
-
-
+    re = b.fmul(real.log1p(b, b.fdiv(b.fmul(ax, 4.0), square)), 0.25)
+    bottom = b.fma(b.fneg(x.im), x.im, b.fmul(gap, b.fadd(ax, 1.0)))
+    im = b.fmul(real_atan2(b, b.fadd(x.im, x.im), bottom), 0.5)
+    inverse = divide(b, _one(b, ax), x)
+    far = b.or_(b.fcmp("ogt", ax, 2.0**30), b.fcmp("ogt", b.fabs(x.im), 2.0**30))
+    re = b.select(far, b.fabs(inverse.re), re)
+    im = b.select(far, b.fadd(b.copysign(pi / 2, x.im), inverse.im), im)
+    return Cx(b.copysign(re, x.re), im)

@@ -1,8 +1,8 @@
 """exp, expm1, log, log1p, logistic and the hyperbolic functions.
 
-exp: x = n ln2 + r, |r| <= ln2/2, e^r from a minimax polynomial, scaled by 2^n. log: x = 2^e m, sqrt(1/2) <= m < sqrt(2);
-f32 takes a polynomial in m - 1, f64 one in ((m - 1)/(m + 1))^2. Polynomials: Remez fits made for xyla, the errors of which
-stand beside them.
+exp: x = n ln2 + r, |r| <= ln2/2, e^r from a minimax polynomial, scaled by 2^n. log: x = 2^e m with m from sqrt(1/2) to
+sqrt(2); f32 takes a polynomial in m - 1, f64 one in ((m - 1)/(m + 1))^2. The polynomials are Remez fits made for xyla;
+their errors stand beside them.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ largest number matters more than their speed.
 
 from __future__ import annotations
 
-from xyla.codegen.llvm import Builder, Param, Val, constant
+from collections.abc import Sequence
+
+from xyla.codegen.llvm import Builder, Param, Val, Value, constant
 from xyla.codegen.math.formats import two_sum_fast
 
 # 2/pi, the 1,216 bits after the binary point.
@@ -43,7 +45,7 @@ def reduce_large(b: Builder, x: Val) -> tuple[Val, Val, Val]:
     return n, single, b.cast("fptrunc", rest, "float")
 
 
-def _vals(values: list[Val] | list[object]) -> list[Val]:
+def _vals(values: Sequence[Value]) -> list[Val]:
     return [v for v in values if isinstance(v, Val)]
 
 

@@ -204,8 +204,9 @@ def atan2(b: Builder, y: Val, x: Val) -> Val:
     # The first octant's angle t becomes pi/2 - t above the diagonal, and that becomes pi - t left of the axis.
     flips = b.xor(swap, negative)
     lead, rest = b.select(flips, b.fneg(lead), lead), b.select(flips, b.fneg(rest), rest)
-    base = b.select(swap, constant(pi_high / 2, x.ty, x.lanes), b.select(negative, pi_high, constant(0.0, x.ty, x.lanes)))
-    base_low = b.select(swap, constant(pi_low / 2, x.ty, x.lanes), b.select(negative, pi_low, constant(0.0, x.ty, x.lanes)))
+    zero = constant(0.0, x.ty, x.lanes)
+    base = b.select(swap, pi_high / 2, b.select(negative, pi_high, zero))
+    base_low = b.select(swap, pi_low / 2, b.select(negative, pi_low, zero))
     total, lost = two_sum_fast(b, base, lead)
     angle = b.fadd(total, b.fadd(b.fadd(lost, base_low), rest))
     nan = b.fcmp("uno", x, y)
