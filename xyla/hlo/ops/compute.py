@@ -203,8 +203,18 @@ BATCH_NORM_INFERENCE = define(
 BATCH_NORM_GRAD = define(
     OpDef("batch-norm-grad", 5, BatchNormAttrs, transforms.batch_norm_grad_shape, _SEM + "batchnormgrad")
 )
+# rng(a, b); some texts give the result's dims as a third operand.
 RNG = define(
-    OpDef("rng", 2, RngAttrs, None, _SEM + "rngnormal", Trait.STATEFUL_RNG | Trait.LEAF, verify=transforms.verify_rng)
+    OpDef(
+        "rng",
+        None,
+        RngAttrs,
+        None,
+        _SEM + "rngnormal",
+        Trait.STATEFUL_RNG | Trait.LEAF,
+        verify=transforms.verify_rng,
+        min_arity=2,
+    )
 )
 RNG_BIT_GENERATOR = define(
     OpDef(

@@ -45,12 +45,11 @@ def all_reduce_shape(shapes: Sequence[Shape], attrs: Attrs, called: Sequence[Com
 
 def check_collective_reducer(comp: Computation, shapes: Sequence[Shape]) -> None:
     """The reducer takes two scalars; operands of other types than the first reuse it, converted."""
-    shape = need_array(shapes)
     if len(comp.parameters) == 2 and comp.root.shape.is_array:
         element = Shape.array(comp.root.shape.element_type, ())
         check_reducer(comp, [element], [element])
         return
-    elements = [Shape.array(s.element_type, ()) for s in shapes] if len(shapes) > 1 else [shape]
+    elements = [Shape.array(need_array(shapes, i).element_type, ()) for i in range(len(shapes))]
     check_reducer(comp, elements, elements)
 
 

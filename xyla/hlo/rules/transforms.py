@@ -145,15 +145,21 @@ def batch_norm_grad_shape(shapes: Sequence[Shape], attrs: BatchNormAttrs, called
 
 
 def verify_rng(inst: Instruction) -> None:
-    """rng(a, b): two scalars of the result's element type; only floats are normally distributed."""
+    """rng(a, b), or with the dims as a third operand: a and b are scalars of the result's element type.
+
+    Only floats are normally distributed.
+    """
     if not inst.shape.is_array or inst.shape.element_type in COMPLEX:
         raise invalid(f"result is {bare(inst.shape)}, expected an array of real numbers")
     if inst.attrs.distribution.value == "rng_normal" and inst.shape.element_type not in FLOATS:
         raise invalid(f"result is {bare(inst.shape)}, expected floating-point numbers of rng_normal")
     want = Shape.array(inst.shape.element_type, ())
-    for i, operand in enumerate(inst.operands):
+    for i, operand in enumerate(inst.operands[:2]):
         if not same_but_precision(operand.shape, want):
             raise wrong_operand(i, operand.shape, want)
+    for i, operand in enumerate(inst.operands[2:], 2):
+        if not operand.shape.element_type.is_integer or operand.shape.rank != 1:
+            raise wrong_operand(i, operand.shape, "the result's dims as an integer vector")
 
 
 def verify_rng_bit_generator(inst: Instruction) -> None:
