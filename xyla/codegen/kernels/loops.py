@@ -9,7 +9,7 @@ from xyla.codegen.elements import natural_lanes, scatter_element, splat_element,
 from xyla.codegen.fused import Emitter, Leaf, lanes_of, physical_strides
 from xyla.codegen.index import ZERO, Index, Ix, delinearize, number
 from xyla.codegen.kernel import GRAIN_ELEMENTS
-from xyla.codegen.llvm import Val, Value, vector_constant
+from xyla.codegen.llvm import Operand, Val, Value, vector_constant
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import Trait
@@ -107,9 +107,14 @@ class Nest:
         self.em = em
         self.units = 0
         self.elements = 0
+        self.step = em.lanes
 
-    def write(self, pieces: Sequence[Piece]) -> None:
-        """One loop nest a piece; each takes its own part of the launch range."""
+    def write(self, pieces: Sequence[Piece], *, scalar_rows: bool = False) -> None:
+        """One loop nest a piece; each takes its own part of the launch range.
+
+        scalar_rows: every position is a single element (its lanes are the body's own affair).
+        """
+        self.step = 1 if scalar_rows else self.em.lanes
         plans = [self._plan(p) for p in pieces if p.shape.num_elements]
         self.units = sum(rows * blocks for _, rows, blocks, _ in plans)
         base = 0
@@ -119,6 +124,16 @@ class Nest:
             self.elements += piece.shape.num_elements
             self._nest(piece, lo, hi, rows, blocks, flat)
 
+    def write_all(self, piece: Piece) -> None:
+        """One loop nest over the whole piece, whatever the launch range."""
+        if piece.shape.num_elements:
+            _, rows, blocks, flat = self._plan(piece)
+            self._nest(piece, 0, rows * blocks, rows, blocks, flat)
+
+    def row(self, body: Callable[[Ix], None], n: int) -> None:
+        """The vectorised loop over [0, n), with a masked last iteration."""
+        self._row(body, n, 1, ZERO)
+
     @property
     def grain(self) -> int:
         """Launch units that make a worthwhile part."""
@@ -127,8 +142,8 @@ class Nest:
     def _plan(self, piece: Piece) -> tuple[Piece, int, int, bool]:
         """(piece, rows, blocks a row, whether one flat counter runs over everything)."""
         total = piece.shape.num_elements
-        short = minor_length(piece.shape) < min(SHORT, self.em.lanes) and total >= 4 * self.em.lanes
-        flat = piece.flat or (short and self.em.lanes > 1)
+        short = minor_length(piece.shape) < min(SHORT, self.step) and total >= 4 * self.step
+        flat = piece.flat or (short and self.step > 1)
         row = total if flat else minor_length(piece.shape)
         rows = total // row
         blocks = -(-row // BLOCK) if rows < FEW_ROWS else 1
@@ -142,7 +157,7 @@ class Nest:
         hi = b.smin(b.sub(frame.hi, base), units)
         return lo, hi
 
-    def _nest(self, piece: Piece, lo: Val, hi: Val, rows: int, blocks: int, flat: bool) -> None:
+    def _nest(self, piece: Piece, lo: Operand, hi: Operand, rows: int, blocks: int, flat: bool) -> None:
         em, m, shape = self.em, self.em.m, piece.shape
         order = minor_to_major(shape)
         row = shape.num_elements if flat else minor_length(shape)
@@ -167,7 +182,7 @@ class Nest:
 
     def _row(self, body: Callable[[Ix], None], n: int, blocks: int, block: Ix) -> None:
         """The vectorised loop over [0, n), or over one block of it, with a masked last iteration."""
-        em, b, lanes = self.em, self.em.b, self.em.lanes
+        em, b, lanes = self.em, self.em.b, self.step
         full = n - n % lanes
         if blocks > 1:
             first: Val | int = b.mul(em.m.scalar(block), BLOCK)
@@ -188,8 +203,9 @@ class Nest:
                 self._masked(body, Ix(full, 0, full, n - 1, full), n, mask)
 
     def _once(self, body: Callable[[Ix], None], i: Ix, n: int) -> None:
+        place = Ix(i.base, 0, i.lo, n - 1, i.align)
         with self.em.scope():
-            body(self.em.m.lane(Ix(i.base, 0, i.lo, n - 1, i.align)))
+            body(place if self.step == 1 else self.em.m.lane(place))
 
     def _masked(self, body: Callable[[Ix], None], i: Ix, n: int, mask: Val) -> None:
         em = self.em

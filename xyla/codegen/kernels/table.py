@@ -10,7 +10,11 @@ from xyla.codegen.kernel import GemmCall, KernelSpec, refuse
 from xyla.codegen.kernels.conv import conv_kernel
 from xyla.codegen.kernels.dot import dot_kernel
 from xyla.codegen.kernels.loop import loop_kernel, root_of
+from xyla.codegen.kernels.random_bits import random_bits_kernel
 from xyla.codegen.kernels.reduce import reduce_kernel
+from xyla.codegen.kernels.scatter import scatter_kernel, update_slice_kernel
+from xyla.codegen.kernels.sort import sort_kernel
+from xyla.codegen.kernels.windows import reduce_window_kernel, select_and_scatter_kernel
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef, Trait, all_ops
@@ -23,7 +27,7 @@ KERNEL: OpTable[KernelRule] = OpTable("the kernel table")
 _ELEMENTWISE = tuple(op for op in all_ops() if op.has(Trait.ELEMENTWISE))
 _MOVEMENT = (
     ops.BITCAST, ops.BITCAST_CONVERT, ops.BROADCAST, ops.CONCATENATE, ops.COPY, ops.DYNAMIC_SLICE,
-    ops.DYNAMIC_UPDATE_SLICE, ops.GATHER, ops.GET_DIMENSION_SIZE, ops.IOTA, ops.MAP, ops.PAD, ops.RESHAPE,
+    ops.GATHER, ops.GET_DIMENSION_SIZE, ops.IOTA, ops.MAP, ops.PAD, ops.RESHAPE,
     ops.REVERSE, ops.SLICE, ops.TRANSPOSE,
 )  # fmt: skip
 KERNEL.rule(*_ELEMENTWISE, *_MOVEMENT)(loop_kernel)
@@ -121,7 +125,17 @@ FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {
     ops.CONVOLUTION: conv_kernel,
     ops.DOT: dot_kernel,
     ops.REDUCE: reduce_kernel,
+    ops.REDUCE_WINDOW: reduce_window_kernel,
 }
 KERNEL.rule(ops.FUSION)(_fusion)
+KERNEL.rule(ops.SCATTER)(scatter_kernel)
+KERNEL.rule(ops.DYNAMIC_UPDATE_SLICE)(update_slice_kernel)
+KERNEL.rule(ops.SORT)(sort_kernel)
+KERNEL.rule(ops.RNG_BIT_GENERATOR)(random_bits_kernel)
+KERNEL.rule(ops.SELECT_AND_SCATTER)(select_and_scatter_kernel)
+_no_kernel(
+    "it is not lowered natively yet",
+    ops.BATCH_NORM_TRAINING, ops.BATCH_NORM_INFERENCE, ops.BATCH_NORM_GRAD, ops.TOPK, ops.RAGGED_DOT, ops.SCALED_DOT,
+)  # fmt: skip
 for _op, _rule in FUSION_ROOTS.items():
     KERNEL.rule(_op)(_rule)

@@ -1,0 +1,204 @@
+"""scatter and dynamic-update-slice: a copy of the operand that is then updated in place.
+
+The operand's and the result's buffer may be one: the copy is then left out. Updates are applied in order, so that all
+updates of one element count and the last one wins where the combiner keeps it. Spec: XLA operation semantics (Scatter,
+DynamicUpdateSlice): a scatter window that is out of bounds anywhere is skipped whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xyla.codegen.called import flatten
+from xyla.codegen.elements import memory_type
+from xyla.codegen.fused import Emitter, Leaf, NeedScalarError
+from xyla.codegen.index import ZERO, Index, Ix, number
+from xyla.codegen.kernel import KernelSpec, signature
+from xyla.codegen.kernels.loop import body_types, leaves_of, loop_kernel, start_emitter
+from xyla.codegen.kernels.loops import Nest, Piece, choose_lanes, minor_length, minor_to_major, same_place, store
+from xyla.codegen.kernels.movement import at, clamp_index, start_requests
+from xyla.codegen.kernels.reduce import Loops
+from xyla.codegen.llvm import Val, Value, byte_size, constant
+from xyla.hlo.module import Instruction
+from xyla.hlo.shape import Layout, Shape
+from xyla.support.dtypes import ElementType
+
+
+def copy_whole(em: Emitter, source: Leaf, target: Leaf) -> None:
+    """Copies an array, unless both are one buffer. Layouts may differ."""
+    b = em.b
+    if same_place(source.shape, target.shape):
+        et = source.shape.element_type
+        size = byte_size(memory_type(et)) * (2 if et.is_complex else 1) * source.shape.num_elements
+        args = [target.ptr, source.ptr, constant(size, "i64"), constant(False, "i1")]
+        symbol = b.declare_intrinsic("memcpy", args, "void", (("ptr", 1), ("ptr", 1), ("i64", 1)))
+        with b.when(b.icmp("ne", source.ptr, target.ptr)):
+            b.line(f"call void @{symbol}({', '.join(a.typed for a in args)})")
+        return
+
+    def body(index: Index) -> None:
+        store(em, target, index, em.load(source, index))
+
+    Nest(em).write_all(Piece(target.shape, body))
+
+
+def update_slice_kernel(inst: Instruction) -> KernelSpec:
+    """dynamic-update-slice by itself. One launch unit: copying is bound by memory anyway."""
+    operand, update = inst.operands[:2]
+    if not update.shape.num_elements or not same_place(operand.shape, inst.shape):
+        return loop_kernel(inst)
+    lanes = choose_lanes([inst.shape.element_type], minor_length(_layout_of(update.shape, inst.shape)))
+    em = start_emitter(inst, [inst], lanes)
+    out = Leaf(em.frame.outputs[0], inst.shape)
+    copy_whole(em, em.leaves[operand], out)
+    starts = []
+    for d, (start, where) in enumerate(start_requests(inst, 2, inst.shape.rank)):
+        limit = inst.shape.dims[d] - update.shape.dims[d]
+        value: Any = em.emit(start, where) if limit > 0 else None
+        starts.append(clamp_index(em, value, start.shape.element_type, limit) if limit > 0 else ZERO)
+
+    def body(index: Index) -> None:
+        value: Any = em.emit(update, index)
+        comps = [em.m.add(c, s) for c, s in zip(em.comps(index), starts, strict=True)]
+        store(em, out, at(inst.shape, comps), value)
+
+    with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
+        Nest(em).write_all(Piece(_layout_of(update.shape, inst.shape), body))
+    return em.frame.spec(signature(inst), 1, size=inst.shape.num_bytes, aliases=((0, 0),))
+
+
+def _layout_of(shape: Shape, model: Shape) -> Shape:
+    """`shape`'s dimensions in `model`'s memory order: loops then store in order."""
+    layout = model.layout
+    return Shape.array(shape.element_type, shape.dims, layout and Layout.of(layout.minor_to_major))
+
+
+def scatter_kernel(inst: Instruction) -> KernelSpec:
+    """A kernel for scatter: sequential over the updates, vectors along a window dimension."""
+    try:
+        return _Scatter(inst, scalar=False).build()
+    except NeedScalarError:
+        return _Scatter(inst, scalar=True).build()
+
+
+class _Scatter:
+    """One scatter's dimensions, and the code of its loops."""
+
+    def __init__(self, inst: Instruction, *, scalar: bool) -> None:
+        self.inst, self.a = inst, inst.attrs
+        n = len(inst.operands) // 2
+        self.n = n
+        self.operands, self.indices, self.updates = inst.operands[:n], inst.operands[n], inst.operands[n + 1 :]
+        self.dims = self.operands[0].shape.dims
+        self.update = self.updates[0].shape
+        skipped = {*self.a.inserted_window_dims, *self.a.input_batching_dims}
+        self.window = [d for d in range(len(self.dims)) if d not in skipped]
+        self.batch = [d for d in range(self.update.rank) if d not in self.a.update_window_dims]
+        # Operand dimension -> update dimension, for window dimensions.
+        self.along = dict(zip(self.window, self.a.update_window_dims, strict=True))
+        self.vector = self._vector_dim()
+        length = self.update.dims[self.vector] if self.vector is not None else 1
+        lanes = 1 if scalar else choose_lanes(_data_types(inst, self.indices), length)
+        self.em = start_emitter(inst, [inst], lanes)
+        self.outs = [Leaf(p, s) for p, s in zip(self.em.frame.outputs, leaves_of(inst.shape), strict=True)]
+
+    def _vector_dim(self) -> int | None:
+        """The update dimension to vectorise: the window dimension that is minor in the result."""
+        for d in minor_to_major(leaves_of(self.inst.shape)[0]):
+            if d in self.along and self.update.dims[self.along[d]] > 1:
+                return self.along[d]
+        return None
+
+    def build(self) -> KernelSpec:
+        """Writes the kernel."""
+        em = self.em
+        with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
+            for o, out in zip(self.operands, self.outs, strict=True):
+                if out.shape.num_elements:
+                    copy_whole(em, em.leaves[o], out)
+            fits = all(self.update.dims[u] <= self.dims[d] for d, u in self.along.items())
+            if self.update.num_elements and fits and 0 not in self.dims:
+                self._all_updates()
+        size = sum(s.shape.num_bytes for s in (*self.operands, *self.updates, self.indices))
+        aliases = tuple((i, i) for i in range(self.n))
+        return em.frame.spec(signature(self.inst), 1, size=size, aliases=aliases)
+
+    def _all_updates(self) -> None:
+        em = self.em
+        loops = Loops(em, [self.update.dims[d] for d in self.batch], [])
+        with em.scope():
+            starts, inside = self._starts(loops.indices)
+            if inside is None:
+                self._window(loops.indices, starts)
+            else:
+                with em.b.when(inside), em.scope():
+                    self._window(loops.indices, starts)
+        loops.close([])
+
+    def _starts(self, batch: Sequence[Ix]) -> tuple[dict[int, Ix], Val | None]:
+        """Window starts by operand dimension, and whether the window lies inside."""
+        em, a, inside = self.em, self.a, None
+        starts: dict[int, Ix] = {}
+        shape = self.indices.shape
+        for k, d in enumerate(a.scatter_dims_to_operand_dims):
+            where = list(batch)
+            if a.index_vector_dim < shape.rank:
+                where.insert(a.index_vector_dim, number(k))
+            value: Any = em.emit(self.indices, at(shape, [c if n > 1 else ZERO for c, n in zip(where, shape.dims, strict=True)]))
+            size = self.update.dims[self.along[d]] if d in self.along else 1
+            limit = self.dims[d] - size
+            wide = em.b.int_cast(self._unsigned_safe(value, shape.element_type), "i64", signed=shape.element_type.is_signed)
+            ok = em.b.icmp("ule", wide, limit)
+            inside = ok if inside is None else em.b.and_(inside, ok)
+            starts[d] = em.m.value(wide, 0, limit)
+        for d, i in zip(a.input_batching_dims, a.scatter_indices_batching_dims, strict=True):
+            starts[d] = batch[i if i < a.index_vector_dim else i - 1]
+        return starts, inside
+
+    def _unsigned_safe(self, value: Value, et: ElementType) -> Val:
+        """An index that may be pred; negative and huge values both fail the one unsigned comparison that follows."""
+        assert isinstance(value, Val)
+        return self.em.b.cast("zext", value, "i8") if value.ty == "i1" else value
+
+    def _window(self, batch: Sequence[Ix], starts: dict[int, Ix]) -> None:
+        em = self.em
+        rest = [u for u in self.a.update_window_dims if u != self.vector]
+        loops = Loops(em, [self.update.dims[u] for u in rest], [])
+        with em.scope():
+            comps = [ZERO] * self.update.rank
+            for u, c in zip([*self.batch, *rest], [*batch, *loops.indices], strict=True):
+                comps[u] = c
+            if self.vector is None:
+                self._combine(comps, starts)
+            else:
+                vector = self.vector
+
+                def body(i: Ix) -> None:
+                    comps[vector] = i
+                    self._combine(comps, starts)
+
+                Nest(em).row(body, self.update.dims[vector])
+        loops.close([])
+
+    def _combine(self, comps: Sequence[Ix], starts: dict[int, Ix]) -> None:
+        em = self.em
+        place = []
+        for d in range(len(self.dims)):
+            parts = [starts.get(d, ZERO), comps[self.along[d]] if d in self.along else ZERO]
+            place.append(em.m.sum(parts))
+        where = [em.position(at(out.shape, place), out.strides) for out in self.outs]
+        old = [em.load_at(out, w) for out, w in zip(self.outs, where, strict=True)]
+        update = Index(self.update.dims, tuple(comps))
+        new: list[Any] = [em.emit(u, update) for u in self.updates]
+        results = flatten(em.call(self.inst.role("to_apply"), em.level([*old, *new])))
+        for out, value in zip(self.outs, results, strict=True):
+            store(em, out, at(out.shape, place), value)
+
+
+def _data_types(inst: Instruction, indices: Instruction) -> list[ElementType]:
+    """The operands' and updates' types; index arithmetic is scalar."""
+    types = body_types(inst, [inst])
+    used = {o.shape.element_type for o in inst.operands if o is not indices}
+    return [t for t in types if t in used]
+
