@@ -15,6 +15,7 @@ from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.shape import Shape
 from xyla.interp import families as _families  # noqa: F401 - registers the rules
 from xyla.interp.arguments import bind_arguments, flatten
+from xyla.interp.manual import logical_partitions
 from xyla.interp.session import Session
 from xyla.interp.table import Array, Value
 from xyla.interp.world import Host, World, run_devices
@@ -37,15 +38,18 @@ def run(
     """Evaluates a program on logical arrays and returns its results, tuples flattened.
 
     program: HLO or StableHLO text, a path, an `hlo.Module` or a StableHLO program. args: one array per parameter leaf.
-    replicas, partitions: override the module's own counts; with more than one device in all, each argument has a leading
-    device dimension (or none: every device gets it) and so has each result. infeed: what each device's infeeds take, in
-    order. outfeed: a list that receives what device 0 feeds out.
+    replicas, partitions: override the module's own counts; with more than one device in all, each argument has a
+    leading device dimension (or none: every device gets it) and so has each result. A program of logical arrays (not yet
+    partitioned: see `interp.manual`) takes and returns those, whatever its partition count.
+    infeed: what each device's infeeds take, in order. outfeed: a list that receives what device 0 feeds out.
 
-    Raises XylaError: INVALID_ARGUMENT for a bad program or argument (naming the parameter), UNIMPLEMENTED naming the op.
+    Raises XylaError: INVALID_ARGUMENT for a bad program or argument (naming the parameter), UNIMPLEMENTED naming the
+    op.
     """
     module = to_module(program, args)
     replicas = replicas or max(module.config.replica_count, 1)
-    partitions = partitions or max(module.config.num_partitions, 1)
+    logical = None if partitions else logical_partitions(module)
+    partitions = partitions or logical or max(module.config.num_partitions, 1)
     shape = module.entry.root.shape
     if replicas * partitions == 1:
         host = Host(infeed)
@@ -54,12 +58,17 @@ def run(
         if outfeed is not None:
             outfeed.extend(host.outfeed)
         return flatten(result, shape)
-    return _run_world(module, args, World(replicas, partitions), infeed, outfeed)
+    per_device = _run_world(module, args, World(replicas, partitions), infeed, outfeed)
+    if logical is not None:
+        per_device = per_device[::partitions]  # every partition holds the logical results
+        if replicas == 1:
+            return per_device[0]
+    return [np.stack(column) for column in zip(*per_device, strict=True)]
 
 
 def _run_world(
     module: Module, args: Sequence[Any], world: World, infeed: Sequence[Any], outfeed: list[Any] | None
-) -> list[Array]:
+) -> list[list[Array]]:
     if world.size > MAX_DEVICES:
         raise XylaError(Status.RESOURCE_EXHAUSTED, f"{world.size} devices to simulate; the limit is {MAX_DEVICES}")
     hosts = [Host(infeed) for _ in range(world.size)]
@@ -73,7 +82,7 @@ def _run_world(
     per_device = run_devices(world, body)
     if outfeed is not None:
         outfeed.extend(hosts[0].outfeed)
-    return [np.stack(column) for column in zip(*per_device, strict=True)]
+    return per_device
 
 
 def to_module(program: Any, args: Sequence[Any] = ()) -> Module:

@@ -1,7 +1,7 @@
 """Collectives between simulated devices, partition-id and replica-id, send and receive.
 
-Every device of the World evaluates the program; a collective meets the other members of its group and then computes its own
-result from all members' values. Groups name replicas, partitions or global devices, by XLA's four modes
+Every device of the World evaluates the program; a collective meets the other members of its group and then computes its
+own result from all members' values. Groups name replicas, partitions or global devices, by XLA's four modes
 (channel id present or not, use_global_device_ids). Spec: XLA operation semantics, StableHLO "Collective ops".
 """
 
@@ -277,7 +277,7 @@ def _collective_permute_start(inst: Instruction, session: Session) -> Kernel:
 
 @EVAL.rule(ops.SEND)
 def _send(inst: Instruction, session: Session) -> Kernel:
-    """To the host: recorded like an outfeed. To another device: kept for the recv of the same channel in this program."""
+    """To the host: recorded like an outfeed. To another device: kept for the recv of the same channel."""
     if not inst.attrs.is_host_transfer:
         return _device_send(inst, session)
 

@@ -20,8 +20,9 @@ from xyla.support.dtypes import PRED
 from xyla.support.status import invalid
 
 _Calls = Generator[tuple[Computation, tuple[Value, ...]], Value, Value]
-# Results of pure calls kept at once; enough for the call graphs that programs have, bounded for those they should not.
+# Results of pure calls kept at once: enough for exponential call graphs of small values, bounded for all others.
 _MEMO_LIMIT = 1024
+_MEMO_BYTES = 1 << 20
 
 
 @EVAL.rule(ops.CALL, ops.FUSION)
@@ -34,6 +35,8 @@ def _call(inst: Instruction, session: Session) -> Kernel:
 
         return plain
 
+    small = inst.shape.num_bytes + sum(o.shape.num_bytes for o in inst.operands) <= _MEMO_BYTES
+
     def remembering(*args: Value) -> _Calls:
         """A diamond of calls f -> g, g -> h, h ... is exponential unless each (callee, arguments) runs once."""
         key = (comp, *map(id, args))
@@ -43,7 +46,8 @@ def _call(inst: Instruction, session: Session) -> Kernel:
         result = yield comp, args
         if len(session.memo) >= _MEMO_LIMIT:
             session.memo.clear()
-        session.memo[key] = (args, result)  # holds the arguments, so that their ids stay theirs
+        if small:
+            session.memo[key] = (args, result)  # holds the arguments, so that their ids stay theirs
         return result
 
     return remembering

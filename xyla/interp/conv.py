@@ -1,7 +1,7 @@
 """convolution: the sum over kernel offsets of (shifted, strided input) x (kernel slice at that offset).
 
-Memory stays bounded: no im2col matrix, one slice at a time. Spec: XLA operation semantics (Conv): negative padding crops
-before windows are placed; batch groups split the batch, feature groups split the input features.
+Memory stays bounded: no im2col matrix, one slice at a time. Spec: XLA operation semantics (Conv): negative padding
+crops before windows are placed; batch groups split the batch, feature groups split the input features.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 f16, bf16 and fp8 accumulate in float32 and round once; integers wrap. f32, f64 and complex sums of a few products are
 formed in order in the result's own type, exactly as the specification's loop does; longer ones, whose order XLA leaves
-open, accumulate one type wider and round once. The `algorithm` and `operand_precision` attributes permit a backend to be less exact: the evaluator always gives the exact-as-can-be result.
+open, accumulate one type wider and round once. The `algorithm` and `operand_precision` attributes permit a backend to
+be less exact: the evaluator gives the best result either way.
 Spec: XLA operation semantics (DotGeneral, RaggedDot), StableHLO dot_general.
 """
 
@@ -38,12 +39,12 @@ def _sum_type(result: ElementType, operands: Sequence[ElementType], length: int)
 def product(x: Array, y: Array, total: ElementType) -> Array:
     """Batched matrix product [b,m,k] x [b,k,n] in dtype `total`, the sum type."""
     if total is PRED:
-        return np.matmul(x.astype(np.float32), y.astype(np.float32)) > 0
+        return np.asarray(np.matmul(x.astype(np.float32), y.astype(np.float32)) > 0)
     if total.is_integer:
         return _integer_product(x, y, total)
     if x.shape[-1] <= _IN_ORDER:
         return _in_order(x, y)
-    return np.matmul(x, y)
+    return np.asarray(np.matmul(x, y))
 
 
 def _in_order(x: Array, y: Array) -> Array:
@@ -58,10 +59,10 @@ def _integer_product(x: Array, y: Array, total: ElementType) -> Array:
     if x.size and y.size and total.bits <= 32:
         largest = _magnitude(x) * _magnitude(y) * x.shape[-1]
         if largest < 2**53:
-            exact = np.matmul(x.astype(np.float64), y.astype(np.float64))
+            exact = np.asarray(np.matmul(x.astype(np.float64), y.astype(np.float64)))
             return exact.astype(np.int64).astype(total.np)
     wide = np.int64 if total.is_signed else np.uint64
-    return np.matmul(x.astype(wide), y.astype(wide)).astype(total.np)
+    return np.asarray(np.matmul(x.astype(wide), y.astype(wide))).astype(total.np)
 
 
 def _magnitude(x: Array) -> int:
@@ -191,7 +192,7 @@ def _ragged_dot(inst: Instruction, session: Session) -> Kernel:
 
 @EVAL.rule(ops.SCALED_DOT)
 def _scaled_dot(inst: Instruction, session: Session) -> Kernel:
-    """dot(lhs * scale, rhs * scale): a scale covers a block of equal length along each dimension where it is smaller."""
+    """dot(lhs * scale, rhs * scale): along a dimension where a scale is smaller, its elements cover blocks."""
     a = inst.attrs
     types = [o.shape.element_type for o in inst.operands]
     result = inst.shape.element_type

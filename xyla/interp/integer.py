@@ -59,7 +59,8 @@ def shift_right_arithmetic(x: Array, n: Array, bits: int) -> Array:
 def shift_right_logical(x: Array, n: Array, bits: int) -> Array:
     """x >> n with zeros shifted in; 0 when n >= bits. `x` holds unsigned bits."""
     ok = in_width(n, bits)
-    return np.where(ok, np.right_shift(x, np.where(ok, n, n.dtype.type(0)).astype(x.dtype)), x.dtype.type(0))
+    amount = np.where(ok, n, n.dtype.type(0)).astype(x.dtype)
+    return np.asarray(np.where(ok, np.right_shift(x, amount), x.dtype.type(0)))
 
 
 def in_width(n: Array, bits: int) -> Array:

@@ -74,7 +74,7 @@ def _triangular_solve(inst: Instruction, session: Session) -> Kernel:
 
 
 def solve_triangular(m: Array, b: Array, left: bool, lower: bool, unit: bool, trans: int) -> Array:
-    """x with op(m) x = b, or x op(m) = b. trans: 0 none, 1 transpose, 2 adjoint. A zero pivot gives inf/NaN, no error."""
+    """x with op(m) x = b, or x op(m) = b. trans: 0 none, 1 transpose, 2 adjoint. A zero pivot gives inf or NaN."""
     from scipy.linalg import blas
 
     if b.size == 0:

@@ -34,14 +34,14 @@ def make(re: Array, im: Array) -> Array:
     """The complex array re + i*im, without arithmetic (so that inf and NaN stay in their part)."""
     re, im = np.broadcast_arrays(re, im)
     kind = {4: np.complex64, 8: np.complex128}.get(re.dtype.itemsize, np.clongdouble)
-    out = np.empty(re.shape, kind)
+    out: Array = np.empty(re.shape, kind)
     out.real, out.imag = re, im
     return out
 
 
 def magnitude(z: Array) -> Array:
     """|z| without overflow or underflow of the squares; inf if either part is infinite."""
-    return np.hypot(z.real, z.imag)
+    return np.asarray(np.hypot(z.real, z.imag))
 
 
 def sign(z: Array) -> Array:
@@ -111,7 +111,7 @@ def power(x: Array, y: Array) -> Array:
 def atan2(y: Array, x: Array) -> Array:
     """-i log((x + iy) / sqrt(x^2 + y^2))."""
     quotient = (x + 1j * y) / np.sqrt(x * x + y * y)
-    return -1j * np.log(quotient)
+    return np.asarray(-1j * np.log(quotient))
 
 
 COMPLEX: dict[str, Fn] = {

@@ -268,6 +268,7 @@ def _set_dimension_size(inst: Instruction, session: Session) -> Kernel:
         n = min(max(int(size), 0), bound)
         if n > x.shape[d]:  # what lies past the old size is not defined: zeros
             return pad(x, fill, [(0, n - x.shape[d], 0) if i == d else (0, 0, 0) for i in range(x.ndim)])
-        return x[(slice(None),) * d + (slice(0, n),)]
+        cut: Array = x[(slice(None),) * d + (slice(0, n),)]
+        return cut
 
     return kernel

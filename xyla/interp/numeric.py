@@ -92,7 +92,7 @@ def _int_to_float(x: Array, et: ElementType) -> Array:
 def abs_at_least(x: Array, bound: int) -> Array:
     """|x| >= bound for 64-bit integers, without overflow."""
     big = x >= x.dtype.type(bound)
-    return big if x.dtype.kind == "u" else big | (x <= x.dtype.type(-bound))
+    return np.asarray(big if x.dtype.kind == "u" else big | (x <= x.dtype.type(-bound)))
 
 
 def convert(x: Array, src: ElementType, dst: ElementType) -> Array:
@@ -106,7 +106,7 @@ def convert(x: Array, src: ElementType, dst: ElementType) -> Array:
         return convert(x.real, src.component, dst)
     wide = widen(x, src)
     if dst is PRED:
-        return wide != 0
+        return np.not_equal(wide, 0)
     if dst.is_complex:
         return convert(x, src, dst.component).astype(dst.np)
     if dst.is_float:
@@ -125,7 +125,8 @@ def total_order_key(x: Array, et: ElementType) -> Array:
     """Signed integers that order like XLA's TOTALORDER: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
     bits = bit_view(x, et)
     signed = bits.view(np.dtype(f"i{et.itemsize}")).reshape(np.shape(x))
-    return signed ^ ((signed >> (8 * et.itemsize - 1)) & signed.dtype.type(np.iinfo(signed.dtype).max))
+    magnitude = signed.dtype.type(np.iinfo(signed.dtype).max)
+    return np.asarray(signed ^ ((signed >> (8 * et.itemsize - 1)) & magnitude))
 
 
 def bitcast_convert(x: Array, src: ElementType, dst: ElementType) -> Array:

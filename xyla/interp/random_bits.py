@@ -1,8 +1,8 @@
 """Counter-based random bits, bit for bit as XLA generates them.
 
 Threefry-2x32 with 20 rounds and Philox-4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
-3", SC 2011). The state is u64[2] or u64[3]: the key, then a 64- or 128-bit counter (low word first). DEFAULT is Philox on
-u64[3] and Threefry on u64[2], told by the state's length.
+3", SC 2011). The state is u64[2] or u64[3]: the key, then a 64- or 128-bit counter (low word first). DEFAULT is Philox
+on u64[3] and Threefry on u64[2], told by the state's length.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def philox4x32(x: Sequence[Array], key: tuple[Array, Array]) -> tuple[Array, Arr
 
 
 def threefry_bits(key: int, counter: int, dims: Sequence[int], bits: int) -> tuple[Array, int]:
-    """(u32 or u64 random words of shape dims, new counter). Words narrower than 32 bits are the low bits of u32 ones."""
+    """(u32 or u64 random words of shape dims, new counter). Narrower words are the low bits of u32 ones."""
     key_words = _key_words(key)
     if bits == 64:
         count = math.prod(dims)

@@ -2,7 +2,8 @@
 
 A short reduction is folded in order, in the element type, as the specification's loop does. A long one, whose order XLA
 leaves open, uses NumPy's reductions in a wide accumulator when the reducer is a known monoid. Any other reducer is
-evaluated on whole slices, in order or (past some thousands) pairwise: a reducer is associative by contract. Spec: XLA operation semantics (Reduce): the init value enters each result once.
+evaluated on whole slices, in order or (past some thousands) pairwise: a reducer is associative by contract.
+Spec: XLA operation semantics (Reduce): the init value enters each result once.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _reduce_monoid(monoid: Monoid, x: Array, init: Array, dims: Sequence[int]) -
 def reduce_general(
     fold: Batched, xs: Sequence[Array], inits: Sequence[Array], dims: Sequence[int]
 ) -> tuple[Array, ...]:
-    """Folds along `dims`, which are first gathered into one leading dimension (row-major, as the sequential loop goes)."""
+    """Folds along `dims`, first gathered into one leading dimension (row-major, as the sequential loop goes)."""
     arrays = [np.asarray(x) for x in xs]
     kept = [d for d in range(arrays[0].ndim) if d not in dims]
     shape = tuple(arrays[0].shape[d] for d in kept)

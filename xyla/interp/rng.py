@@ -59,7 +59,7 @@ def _state_words(state: Array) -> list[int]:
 def _as_type(bits: Array, et: ElementType) -> Array:
     """The low bits of each word, read as `et`."""
     if et.bits < 8:
-        return (bits & bits.dtype.type((1 << et.bits) - 1)).astype(np.uint8).astype(et.np)
+        return np.asarray(bits & bits.dtype.type((1 << et.bits) - 1)).astype(np.uint8).astype(et.np)
     unsigned = dtypes.by_name(f"u{et.bits}")
     return bitcast_convert(bits.astype(unsigned.np), unsigned, et)
 
@@ -90,7 +90,7 @@ def _rng(inst: Instruction, session: Session) -> Kernel:
         if span <= 0:
             raise invalid(f"rng uniform over the empty range [{int(lo)}, {int(hi)})")
         drawn = np.floor(unit() * span).astype(np.uint64).astype(compute_dtype(et))
-        return (lo + drawn).astype(et.np)
+        return np.asarray(lo + drawn).astype(et.np)
 
     return kernel
 

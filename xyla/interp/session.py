@@ -39,10 +39,11 @@ class Step:
 class Plan:
     """A computation ready to run: slots with the constants filled in, parameter slots, steps, the root's slot."""
 
-    __slots__ = ("comp", "params", "root", "steps", "template")
+    __slots__ = ("comp", "params", "revision", "root", "steps", "template")
 
     def __init__(self, comp: Computation) -> None:
         self.comp = comp
+        self.revision = comp.revision  # a plan of an older revision is rebuilt
         self.params: list[tuple[int, int]] = []  # (parameter number, slot)
         self.steps: list[Step] = []
         self.template: list[Value] = []
@@ -146,7 +147,7 @@ class Session:
     def plan(self, comp: Computation) -> Plan:
         """The plan of `comp`, built on first use."""
         plan = self._plans.get(comp)
-        if plan is None:
+        if plan is None or plan.revision != comp.revision:
             self._find_effects(comp.module)
             plan = self._plans[comp] = build_plan(comp, self.kernel, self.effects)
         return plan

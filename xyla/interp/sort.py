@@ -118,11 +118,13 @@ def _sequential(rows: list[Array], comp: Computation, session: Session) -> Array
     def less(row: list[Array], i: int, j: int) -> bool:
         return bool(session.call(comp, [x for a in row for x in (a[i], a[j])]))
 
+    def compare(row: list[Array], i: int, j: int) -> int:
+        return -1 if less(row, i, j) else int(less(row, j, i))
+
     out = np.empty(rows[0].shape, np.int64)
     for k in range(rows[0].shape[0]):
         row = [a[k] for a in rows]
-        order = functools.cmp_to_key(lambda i, j, row=row: -1 if less(row, i, j) else int(less(row, j, i)))
-        out[k] = sorted(range(rows[0].shape[1]), key=order)
+        out[k] = sorted(range(rows[0].shape[1]), key=functools.cmp_to_key(functools.partial(compare, row)))
     return out
 
 

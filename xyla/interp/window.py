@@ -1,8 +1,9 @@
 """reduce-window and select-and-scatter.
 
 Small windows fold in order, one window offset at a time on all windows at once. A large window splits by dimension (a
-reducer is associative); along one dimension, windows of k elements combine in O(log k) array steps (binary doubling), so
-cumulative windows are not quadratic. Padding holds the init value, as the operation semantics say; the init itself enters each result once more.
+reducer is associative); along one dimension, windows of k elements combine in O(log k) array steps (binary doubling),
+so cumulative windows are not quadratic. Padding holds the init value, as the operation semantics say; the init itself
+enters each result once more.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _windows_along(combine: Combine, xs: Sequence[Array], axis: int, w: WindowDi
 
 
 def _doubling(combine: Combine, xs: Sequence[Array], axis: int, w: WindowDim) -> Sequence[Array]:
-    """Windows of w.size at stride 1: `power` holds windows of 2^j elements; set bits of the size are joined in order."""
+    """Windows of w.size at stride 1: `power` holds windows of 2^j elements; the size's set bits are joined in order."""
     positions = xs[0].shape[axis] - w.dilated_size + 1
     power, span, done = xs, 1, 0
     result: Sequence[Array] | None = None

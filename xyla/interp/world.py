@@ -49,10 +49,9 @@ class World:
         if len(members) == 1:
             return {device: value}
         with self._lock:
-            meeting = (key, members)
-            count = self._rounds.get((device, *meeting), 0)
-            self._rounds[(device, *meeting)] = count + 1
-            meeting = (*meeting, count)
+            count = self._rounds.get((device, key, members), 0)
+            self._rounds[(device, key, members)] = count + 1
+            meeting: tuple[object, ...] = (key, members, count)
             arrived = self._meetings.setdefault(meeting, {})
             arrived[device] = value
             if len(arrived) == len(members):
@@ -87,7 +86,7 @@ class World:
             and all(d in self._waiting and self._waiting[d] not in self._done for d in self._live)
         ):
             self._failed = invalid(
-                f"devices disagree on their collectives: devices {sorted(self._waiting)} wait and nobody else can arrive"
+                f"devices disagree on their collectives: {sorted(self._waiting)} wait and nobody else can arrive"
             )
             self._lock.notify_all()
 

@@ -1,4 +1,4 @@
-"""Custom calls the evaluator knows. `rule_of(inst)` also serves the compiled path, which runs them through a handler."""
+"""Custom calls the evaluator knows. `rule_of(inst)` also serves the compiled path, which runs them in a handler."""
 
 from __future__ import annotations
 

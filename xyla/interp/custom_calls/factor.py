@@ -16,6 +16,9 @@ from xyla.interp.custom_calls.table import config, letter, target
 from xyla.interp.session import Session
 from xyla.interp.table import Array, Kernel
 
+# LAPACK's block sizes are at most this.
+_BLOCK = 64
+
 
 def is_lower(inst: Instruction) -> bool:
     """uplo = "L" (LAPACK) or lower = true (GPU solvers)."""
@@ -57,10 +60,11 @@ def _lu_decomposition(inst: Instruction, session: Session) -> Kernel:
 
 
 def permutation(pivots: Array, size: int) -> Array:
-    """The permutation that successive row swaps (i, pivots[i]) amount to."""
+    """The permutation that successive row swaps (i, pivots[i]) amount to; a pivot past the end swaps nothing."""
     out = np.arange(size, dtype=np.int32)
     for i, p in enumerate(np.asarray(pivots).tolist()):
-        out[i], out[p] = out[p], out[i]
+        if 0 <= p < size:
+            out[i], out[p] = out[p], out[i]
     return out
 
 
@@ -75,7 +79,8 @@ def _geqrf(inst: Instruction, session: Session) -> Kernel:
     """(R above, Householder vectors below; tau)."""
 
     def one(a: Array) -> Sequence[Any]:
-        qr, tau, _, _ = routine("geqrf", a)(a)
+        # The default workspace makes LAPACK work column by column: ask for one that lets it block.
+        qr, tau, _, _ = routine("geqrf", a)(a, lwork=_BLOCK * max(a.shape[1], 1))
         return qr, tau
 
     return lambda a: over_batch(inst, one, [a], [2])
@@ -90,7 +95,7 @@ def _geqrf(inst: Instruction, session: Session) -> Kernel:
 def _orgqr(inst: Instruction, session: Session) -> Kernel:
     def one(a: Array, tau: Array) -> Sequence[Any]:
         name = "ungqr" if a.dtype.kind == "c" else "orgqr"
-        q, _, _ = routine(name, a)(a, tau)
+        q, _, _ = routine(name, a)(a, tau, lwork=_BLOCK * max(a.shape[1], 1))
         return [q]
 
     return lambda a, tau: over_batch(inst, one, [a, tau], [2, 1])

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from xyla.hlo.module import Instruction
+from xyla.interp import manual
 from xyla.interp.custom_calls.table import config, target
 from xyla.interp.movement import pad
 from xyla.interp.numeric import zero_of
 from xyla.interp.random_bits import threefry2x32
 from xyla.interp.session import Session
 from xyla.interp.table import TOKEN, Array, Kernel, Value
-from xyla.support.status import Status, XylaError, unimplemented
+from xyla.support.status import Status, XylaError
 
 
 @target(
@@ -23,15 +24,14 @@ def _identity(inst: Instruction, session: Session) -> Kernel:
     return lambda *xs: xs if len(xs) != 1 else xs[0]
 
 
-@target("SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.GlobalToLocalShape", "xla.sdy.LocalToGlobalShape")
-def _reshard(inst: Instruction, session: Session) -> Kernel:
-    before = [o.shape.without_layout() for o in inst.operands]
-    after = list(inst.shape.tuple_shapes) if inst.shape.is_tuple else [inst.shape]
-    if [s.without_layout() for s in after] != before:
-        raise unimplemented(
-            f"{inst.attrs.custom_call_target} from {before[0]} to {after[0]}: needs the partitioner", span=inst.span
-        )
-    return _identity(inst, session)
+@target(*manual.TO_SHARD)
+def _to_shard(inst: Instruction, session: Session) -> Kernel:
+    return manual.to_shard(inst, session)
+
+
+@target(*manual.TO_FULL)
+def _to_full(inst: Instruction, session: Session) -> Kernel:
+    return manual.to_full(inst, session)
 
 
 @target("AllocateBuffer", "empty")

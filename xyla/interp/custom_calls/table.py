@@ -27,7 +27,7 @@ def target(*names: str) -> Callable[[Rule], Rule]:
 
 
 def config(inst: Instruction) -> dict[str, int | str]:
-    """The scalar fields of a backend_config (`{uplo = 76 : ui8, lower = true}` or JSON): integers, booleans as 0/1, text."""
+    """The scalar fields of a backend_config (`{uplo = 76 : ui8, lower = true}` or JSON); booleans become 0 and 1."""
     out: dict[str, int | str] = {}
     for name, value in _FIELD.findall(inst.backend_config):
         if value in ("true", "false"):
