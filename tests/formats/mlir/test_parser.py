@@ -267,7 +267,7 @@ def test_a_dialect_plugs_in_its_assembly() -> None:
     text = '%a = "t.x"() : () -> i32\n%b = t.pair %a, %a : i32\n'
     module = parse_module(text, "t", dialects)
     assert module.body[1].operand_types == [I32, I32]
-    with pytest.raises(ValueError, match="two assembly parsers for t.pair"):
+    with pytest.raises(ValueError, match="two assembly parsers"):
         dialects.plus(dialects)
 
 

@@ -226,6 +226,8 @@ def simple(p: Parser, op: Operation) -> list[Type]:
     names = p.parse_paren_operand_names() if p.tok == "(" else p.parse_operand_names()
     while p.accept(","):
         read_pair(p, op, _ACCURACY)
+    if not names and op.name == "stablehlo.optimization_barrier" and p.tok != ":":
+        return []
     return finish(p, op, names)
 
 
@@ -367,6 +369,15 @@ def _dot_general(p: Parser, op: Operation) -> list[Type]:
     return finish(p, op, names)
 
 
+def _trace(p: Parser, op: Operation) -> list[Type]:
+    """`trace %a, "tag" : T`; it has no result."""
+    names = p.parse_operand_names()
+    p.expect(",")
+    op.properties["tag"] = StringAttr(p.parse_string())
+    finish(p, op, names)
+    return []
+
+
 def _custom_call(p: Parser, op: Operation) -> list[Type]:
     """`custom_call @target(%a) {attributes} : signature`."""
     if p.kind == SYMBOL:
@@ -395,6 +406,7 @@ REGULAR: dict[str, CustomParser] = {
     "stablehlo.reduce_precision": _reduce_precision,
     "stablehlo.dot_general": _dot_general,
     "stablehlo.custom_call": _custom_call,
+    "stablehlo.trace": _trace,
     "stablehlo.composite": _composite,
 }
 parse_return = _return

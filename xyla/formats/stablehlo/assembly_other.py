@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xyla.formats.mlir.attributes import Attribute, DialectAttr, FloatAttr, StringAttr
+from xyla.formats.mlir.attributes import Attribute, DenseArrayAttr, DialectAttr, FloatAttr, StringAttr
 from xyla.formats.mlir.dialects import CustomParser
 from xyla.formats.mlir.ir import Operation, Value
 from xyla.formats.mlir.lexer import NUMBER, VALUE
-from xyla.formats.mlir.types import F64, Type
+from xyla.formats.mlir.types import F64, I32, Type
 from xyla.formats.stablehlo.assembly import (
     Keys,
     finish,
@@ -18,6 +18,7 @@ from xyla.formats.stablehlo.assembly import (
     read_int,
     read_pair,
     read_precision,
+    read_string,
     simple,
 )
 
@@ -34,7 +35,7 @@ _CHLO_SIMPLE = (
     "broadcast_shift_right_arithmetic", "broadcast_shift_right_logical", "broadcast_subtract", "broadcast_xor",
     "broadcast_zeta", "conj", "constant_like", "cosh", "digamma", "dynamic_reshape", "erf", "erf_inv", "erfc", "is_inf",
     "is_neg_inf", "is_pos_inf", "lgamma", "minimum_broadcast_shapes", "mulhi", "next_after", "polygamma",
-    "reshape_dynamic", "scan", "sinh", "square", "tan", "zeta",
+    "reshape_dynamic", "sinh", "square", "tan", "zeta",
 )  # fmt: skip
 
 
@@ -56,6 +57,21 @@ def _chlo_constant(p: Parser, op: Operation) -> list[Type]:
     return [type_]
 
 
+def _scan(p: Parser, op: Operation) -> list[Type]:
+    """`scan(%a) inits(%b) dimension=0 attributes {...} {region} : (T, U) -> (T, U)`."""
+    inputs = p.parse_paren_operand_names()
+    p.expect("inits")
+    inits = p.parse_paren_operand_names()
+    p.expect("dimension")
+    p.expect("=")
+    op.properties["dimension"] = read_int(p)
+    op.properties["operandSegmentSizes"] = DenseArrayAttr(I32, (len(inputs), len(inits)))
+    if p.accept("attributes"):
+        op.attributes = p.parse_dict()
+    op.regions.append(p.parse_region(op))
+    return finish_functional(p, op, inputs + inits)
+
+
 # -- check -----------------------------------------------------------------------------------------------------
 
 
@@ -70,6 +86,8 @@ def _read_number(p: Parser) -> Attribute:
 
 _CHECK_KEYS: Keys = {
     "tolerance": ("tolerance", _read_number),
+    "probe_id": ("probe_id", read_string),
+    "iter": ("iter", _read_number),
     "max_ulp_difference": ("max_ulp_difference", _read_number),
     "min_ulp_difference": ("min_ulp_difference", _read_number),
 }
@@ -100,6 +118,12 @@ def _check_pair(p: Parser, op: Operation) -> list[Type]:
     p.expect(":")
     types = p.parse_type_list()
     op.operands = p.resolve(names, types if len(types) == len(names) else types * len(names))
+    return []
+
+
+def _drop_results(p: Parser, op: Operation) -> list[Type]:
+    """`interpreter.print %a {attributes} : T`."""
+    simple(p, op)
     return []
 
 
@@ -183,6 +207,7 @@ def _const_shape(p: Parser, op: Operation) -> list[Type]:
 OTHER: dict[str, CustomParser] = {
     **{f"chlo.{name}": simple for name in _CHLO_SIMPLE},
     "chlo.top_k": _top_k,
+    "chlo.scan": _scan,
     "chlo.constant": _chlo_constant,
     "chlo.ragged_dot": keyed({"precision": ("precision_config", read_precision)}),
     "check.expect_eq_const": _check_const,
@@ -190,6 +215,9 @@ OTHER: dict[str, CustomParser] = {
     "check.expect_eq": _check_pair,
     "check.expect_almost_eq": _check_pair,
     "check.expect_close": _check_pair,
+    "check.expect_serialized_eq": _check_pair,
+    "interpreter.probe": keyed({"probe_id": ("probe_id", read_string)}),
+    "interpreter.print": _drop_results,
     "sdy.mesh": _sdy_mesh,
     "sdy.sharding_constraint": _sdy_constraint,
     "sdy.reshard": _sdy_constraint,

@@ -271,6 +271,20 @@ def _ragged_dot(body: Body, op: Operation) -> Result:
     return body.add(ops.RAGGED_DOT, body.operands(op), attrs, shape=body.result(op))
 
 
+def _scan(body: Body, op: Operation) -> Result:
+    """Inputs, then carries; the results are the outputs and the final carries."""
+    at_least(op, 1)
+    regions(op, 1)
+    sizes = read.ints(op, "operandSegmentSizes")
+    if len(sizes) != 2 or sum(sizes) != len(op.operands):
+        raise read.missing(op, "operandSegmentSizes", "the number of inputs and of inits")
+    attrs = ops.ScanAttrs(
+        read.integer(op, "dimension"), sizes[1], read.boolean(op, "is_reverse"), read.boolean(op, "is_associative")
+    )
+    comp = body.converter.region(body, op, 0)
+    return body.add(ops.SCAN, body.operands(op), attrs, shape=body.packed_result(op), called=[comp])
+
+
 RULES: dict[str, Rule] = {
     "stablehlo.dot_general": _dot_general,
     "stablehlo.dot": _dot,
@@ -292,5 +306,6 @@ RULES: dict[str, Rule] = {
     "stablehlo.rng": _rng,
     "stablehlo.rng_bit_generator": _rng_bit_generator,
     "chlo.top_k": _top_k,
+    "chlo.scan": _scan,
     "chlo.ragged_dot": _ragged_dot,
 }

@@ -238,6 +238,17 @@ def _check(body: Body, op: Operation) -> Result:
     return None
 
 
+def _nothing(body: Body, op: Operation) -> Result:
+    """Debugging output: no values, no effect on any."""
+    return None
+
+
+def _probe(body: Body, op: Operation) -> Result:
+    """A probe records its operand and passes it on."""
+    arity(op, 1)
+    return body.get(op.operands[0])
+
+
 _CHECKS = ("expect_eq", "expect_eq_const", "expect_almost_eq", "expect_almost_eq_const", "expect_close")
 RULES: dict[str, Rule] = {
     "stablehlo.while": _while,
@@ -249,5 +260,8 @@ RULES: dict[str, Rule] = {
     "stablehlo.tuple": _tuple,
     "stablehlo.get_tuple_element": _get_tuple_element,
     "stablehlo.optimization_barrier": _optimization_barrier,
+    "stablehlo.trace": _nothing,
+    "interpreter.print": _nothing,
+    "interpreter.probe": _probe,
     **{f"check.{name}": _check for name in _CHECKS},
 }

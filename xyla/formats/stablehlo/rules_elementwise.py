@@ -12,7 +12,6 @@ from xyla.hlo.attr_types import ComparisonDirection, ComparisonType
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import NO_ATTRS, Attrs, OpDef
 from xyla.hlo.shape import Shape
-from xyla.support.dtypes import PRED
 from xyla.support.status import invalid
 
 UNARY: dict[str, OpDef[Any]] = {
@@ -107,13 +106,10 @@ def _imag(body: Body, op: Operation) -> Result:
 
 
 def _convert(body: Body, op: Operation) -> Result:
-    """A complex operand gives its real part to a real type, and whether it is not zero to i1."""
+    """A complex operand of a conversion to a real type gives its real part."""
     arity(op, 1)
     operand, shape = body.get(op.operands[0]), body.result(op)
     source, target = operand.shape.element_type, shape.element_type
-    if source.is_complex and target is PRED:
-        zero = body.splat(0, operand.shape)
-        return body.add(ops.COMPARE, [operand, zero], ops.CompareAttrs(ComparisonDirection.NE), shape=shape)
     if source.is_complex and not target.is_complex:
         operand = body.add(ops.REAL, [operand], shape=operand.shape.with_type(source.component))
         if operand.shape.element_type is target:

@@ -9,6 +9,9 @@ from xyla.hlo.shape import OPAQUE_SHAPE, TOKEN_SHAPE, Shape
 from xyla.support import dtypes
 from xyla.support.status import invalid, unimplemented
 
+# Today's spelling of dimension bounds, then the older ones.
+_BOUNDS = ("stablehlo.bounds", "stablehlo.type_extensions", "mhlo.type_extensions")
+
 
 def shape_of(type_: Type) -> Shape:
     """The HLO shape of an MLIR type.
@@ -50,7 +53,7 @@ def _array(type_: TensorType) -> Shape:
 def dimension_bounds(type_: TensorType) -> tuple[int, ...] | None:
     """The upper bounds in `#stablehlo.bounds<4, ?>` (DYNAMIC where there is none); None without such an encoding."""
     encoding = type_.encoding
-    if not isinstance(encoding, DialectAttr) or encoding.head not in ("stablehlo.bounds", "mhlo.type_extensions"):
+    if not isinstance(encoding, DialectAttr) or encoding.head not in _BOUNDS:
         return None
     body = encoding.body.replace("bounds", "").strip(" =[]")
     words = [w.strip() for w in body.split(",")]
