@@ -32,11 +32,20 @@ _MAGIC = b"xylaobj1"
 
 
 @dataclass(frozen=True, slots=True)
+class Library:
+    """Loaded code. The tracker's end unloads it and needs the JIT: slots are cleared in this order."""
+
+    tracker: llvm.ResourceTracker
+    jit: llvm.LLJIT
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
-    """A loaded kernel: call `address` with the signature its source defines. It stays loaded with its store."""
+    """A loaded kernel: call `address` with the signature its source defines. It is loaded while this object lives."""
 
     symbol: str
     address: int
+    library: Library = field(repr=False, compare=False)
 
 
 @dataclass(slots=True)
@@ -101,7 +110,6 @@ class ObjectStore:
 
     def __post_init__(self) -> None:
         self._loaded: dict[str, Kernel] = {}
-        self._trackers: list[llvm.ResourceTracker] = []
         self._lock = threading.Lock()
         self._serial = count()
 
@@ -175,9 +183,9 @@ class ObjectStore:
         for name in names:
             library.export_symbol(name)
         tracker = library.link(self._jit, f"xyla{next(self._serial)}")
-        self._trackers.append(tracker)
+        loaded = Library(tracker, self._jit)
         for name in names:
-            self._loaded[name] = Kernel(name, tracker[name])
+            self._loaded[name] = Kernel(name, tracker[name], loaded)
         self.stats.link_seconds += perf_counter() - start
 
 
