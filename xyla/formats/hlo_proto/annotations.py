@@ -75,7 +75,6 @@ def own_name(proto: pb.HloInstructionProto) -> str:
 def write_op_metadata(metadata: Metadata, proto: pb.HloInstructionProto) -> None:
     """Fills the instruction's metadata; keys XLA has no field for go to its text attributes."""
     target = proto.metadata
-    target.SetInParent()
     for field in _SAME:
         value = getattr(metadata, field)
         if value:

@@ -240,14 +240,14 @@ def _read_conv_dims(holder: Holder, field: str, spec: AttrSpec) -> Any:
 
 
 def _checked_conv_dims(dims: ConvDims) -> ConvDims:
-    rank = len(dims.input_spatial) + 2
     for what, batch, feature, spatial in (
         ("input", dims.input_batch, dims.input_feature, dims.input_spatial),
         ("kernel", dims.kernel_input_feature, dims.kernel_output_feature, dims.kernel_spatial),
         ("output", dims.output_batch, dims.output_feature, dims.output_spatial),
     ):
-        if sorted((batch, feature, *spatial)) != list(range(rank)):
-            raise invalid(f"convolution dimension numbers: the {what} does not name each of {rank} dimensions once")
+        named = (batch, feature, *spatial)
+        if len(set(named)) != len(named) or min(named) < 0:
+            raise invalid(f"convolution dimension numbers: the {what} names a dimension twice, or a negative one")
     return dims
 
 

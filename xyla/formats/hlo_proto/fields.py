@@ -195,6 +195,7 @@ def _check_place(attrs: type[Attrs], spec: AttrSpec, path: list[str], field: str
         raise TypeError(f"{attrs.__name__}.{spec.name} has no place in HloInstructionProto: add one to _PLACES")
 
 
+_PRECISE = (ops.DOT, ops.RAGGED_DOT, ops.SCALED_DOT, ops.CONVOLUTION)
 PLANS: dict[type[Attrs], tuple[Step, ...]] = {op.attrs: _plan(op.attrs, op.specs) for op in all_ops()}
 
 
@@ -213,6 +214,9 @@ def write_attrs(inst: Instruction, proto: pb.HloInstructionProto) -> None:
         except ValueError as error:
             # The protobuf library's way to say that a number does not fit its field.
             raise unimplemented(f"{inst.op.name} {step.spec.key} has no proto form: {error}") from None
+    if inst.op in _PRECISE and not inst.attrs.operand_precision:
+        # XLA spells the default out.
+        proto.precision_config.operand_precision.extend([pb.PrecisionConfig.DEFAULT] * len(inst.operands))
     if inst.op is ops.COMPARE and inst.attrs.type is None:
         proto.comparison_type = _default_comparison(inst.operands[0].shape).value
     elif inst.op is ops.OUTFEED and inst.attrs.outfeed_shape is None:
@@ -267,15 +271,17 @@ def _reshaped(literal: Literal, shape: Shape) -> Literal:
 
 
 def _divide(sizes: tuple[int, ...], operands: Sequence[Shape]) -> tuple[tuple[int, ...], ...]:
-    """The rows of collective-permute's slice sizes: one of the operand's rank for each slice that is sent."""
-    leaves = [s for s in operands[:1]]
-    ranks = [s.rank for leaf in leaves for s in (leaf.tuple_shapes or (leaf,))]
+    """The rows of collective-permute's slice sizes: one of the operand's rank for each slice that is sent.
+
+    Sizes that do not divide so become rows of one: they are invalid, which the verifier says better.
+    """
+    ranks = [leaf.rank for operand in operands[:1] for leaf in (operand.tuple_shapes or (operand,))]
     rows: list[tuple[int, ...]] = []
     at = 0
     while at < len(sizes):
         rank = ranks[len(rows) % len(ranks)] if ranks else 0
         if rank == 0 or at + rank > len(sizes):
-            raise invalid(f"{len(sizes)} slice sizes do not divide among the operand's dimensions")
+            return tuple((size,) for size in sizes)
         rows.append(sizes[at : at + rank])
         at += rank
     return tuple(rows)

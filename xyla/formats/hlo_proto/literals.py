@@ -35,9 +35,8 @@ _REPEATED = {
 _SMALL = 256
 # From this size on a constant of one value is stored once (and printed short).
 SPLAT_ELEMENTS = 64
-_BLOCK = 1 << 18
-# A varint holds seven bits a byte: ten bytes for 64 bits.
-_SHIFTS = np.arange(10, dtype=np.uint64) * np.uint64(7)
+# Elements encoded at a time: the temporaries stay in the cache.
+_BLOCK = 1 << 14
 
 
 def _field(et: ElementType) -> str:
@@ -200,15 +199,21 @@ def varint(value: int) -> bytes:
 
 def _varints(flat: npt.NDArray[Any]) -> bytes:
     """Every element in base-128, concatenated (negative ones sign-extended to 64 bits)."""
-    pieces = []
-    for start in range(0, flat.size, _BLOCK):
-        block = flat[start : start + _BLOCK]
-        wide = block.astype(np.int64).view(np.uint64) if block.dtype.kind == "i" else block.astype(np.uint64)
-        width = max(1, -(-int(wide.max()).bit_length() // 7))
-        groups = wide[:, None] >> _SHIFTS[:width]
-        used = groups != 0
-        used[:, 0] = True
-        low = (groups & np.uint64(0x7F)).astype(np.uint8)
-        low[:, :-1] |= used[:, 1:].astype(np.uint8) << np.uint8(7)
-        pieces.append(low[used].tobytes())
-    return b"".join(pieces)
+    return b"".join(_varint_block(flat[at : at + _BLOCK]) for at in range(0, flat.size, _BLOCK))
+
+
+def _varint_block(block: npt.NDArray[Any]) -> bytes:
+    wide = block.astype(np.int64).view(np.uint64) if block.dtype.kind == "i" else block.astype(np.uint64)
+    width = max(1, -(-int(wide.max()).bit_length() // 7))
+    out = np.empty((wide.size, width), np.uint8)
+    used = np.ones((wide.size, width), np.bool_)
+    rest = wide.copy()
+    for column in range(width):
+        out[:, column] = rest.astype(np.uint8) & np.uint8(0x7F)
+        rest >>= np.uint64(7)
+        if column + 1 < width:
+            # A byte says that another follows.
+            more = rest != 0
+            used[:, column + 1] = more
+            out[:, column] |= more.view(np.uint8) << np.uint8(7)
+    return out.tobytes() if used.all() else out[used].tobytes()

@@ -44,27 +44,25 @@ class _Ids:
         return self._next
 
 
-class _UniqueNames:
-    """XLA's names are unique in the module, ours in the computation: later ones get a number, as XLA's parser does."""
-
-    def __init__(self, module: Module) -> None:
-        self._all = {inst.name for inst in module.instructions()}
-        self._used: set[str] = set()
-        self._numbers: dict[str, int] = {}
-
-    def take(self, name: str) -> str:
-        """`name` for the first instruction called so; for the others a free number after its stem."""
-        if name not in self._used:
-            self._used.add(name)
-            return name
-        head, dot, tail = name.rpartition(".")
-        stem = head if dot and tail.isdigit() else name
-        number = self._numbers.get(stem, 0)
-        while (unique := f"{stem}.{number + 1}") in self._all or unique in self._used:
-            number += 1
-        self._numbers[stem] = number + 1
-        self._used.add(unique)
-        return unique
+def _unique_names(order: list[Computation]) -> dict[Instruction, str]:
+    """XLA's names are unique in the module, ours in the computation: later ones get a free number after their stem."""
+    taken = {inst.name for comp in order for inst in comp.instructions}
+    used: set[str] = set()
+    numbers: dict[str, int] = {}
+    names: dict[Instruction, str] = {}
+    for inst in (inst for comp in order for inst in comp.instructions):
+        name = inst.name
+        if name in used:
+            head, dot, tail = name.rpartition(".")
+            stem = head if dot and tail.isdigit() else name
+            number = numbers.get(stem, 0) + 1
+            while (name := f"{stem}.{number}") in taken:
+                number += 1
+            numbers[stem] = number
+            taken.add(name)
+        used.add(name)
+        names[inst] = name
+    return names
 
 
 class _ModuleWriter:
@@ -76,7 +74,7 @@ class _ModuleWriter:
         comp_ids = _Ids({c.id for c in leftovers.computations.values()})
         self.computation_ids = {c: comp_ids.take(leftovers.computation_id(c.name)) for c in self.order}
         self.ids = _Ids({i.id for i in leftovers.instructions.values()})
-        self.names = _UniqueNames(module)
+        self.names = _unique_names(self.order)
         self.fused = {c for inst in module.instructions() if inst.op is ops.FUSION for c in inst.called}
 
     def write(self) -> None:
@@ -85,7 +83,7 @@ class _ModuleWriter:
         proto.entry_computation_name = module.entry.name
         proto.entry_computation_id = self.computation_ids[module.entry]
         parameters, result = module.entry_parameter_shapes(), module.entry_result_shape()
-        names = [p.name for p in module.entry.parameters]
+        names = [self.names[p] for p in module.entry.parameters]
         write_program_shape(parameters, result, names, proto.host_program_shape)
         for comp in self.order:
             self._write_computation(comp, proto.computations.add())
@@ -116,7 +114,7 @@ class _ModuleWriter:
         proto.id = self.computation_ids[comp]
         ids = {i: self.ids.take(self.leftovers.instruction_id(comp.name, i.name)) for i in comp.instructions}
         parameters, result = comp.program_shape
-        write_program_shape(parameters, result, [p.name for p in comp.parameters], proto.program_shape)
+        write_program_shape(parameters, result, [self.names[p] for p in comp.parameters], proto.program_shape)
         for inst in comp.post_order():
             try:
                 self._write_instruction(inst, ids, proto.instructions.add())
@@ -132,7 +130,7 @@ class _ModuleWriter:
             self.proto.schedule.sequences[proto.id].instruction_ids.extend(ids.values())
 
     def _write_instruction(self, inst: Instruction, ids: dict[Instruction, int], proto: pb.HloInstructionProto) -> None:
-        proto.name = self.names.take(inst.name)
+        proto.name = self.names[inst]
         if proto.name != inst.name:
             proto.text_attributes[notes.NAME_KEY] = inst.name
         proto.opcode = inst.op.name
