@@ -87,7 +87,7 @@ def main() -> None:
         found = fresh_json(["-m", "bench.models", "--runs", str(options.runs), "--one", model.name, path], TIMEOUT)
         wrong += not found.get("ok", False)
         rows.append(row(model.name, found))
-        print(*rows[-1], file=sys.stderr, flush=True)
+        print(*(f"{c:.1f}" if isinstance(c, float) else c for c in rows[-1]), file=sys.stderr, flush=True)
     columns = ("model", "compile ms", "run ms", "evaluator s", "max abs", "max ulp", "verdict")
     show(f"{len(rows) - wrong} of {len(rows)} right", columns, rows)
     sys.exit(wrong > 0)

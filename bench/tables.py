@@ -9,13 +9,14 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 
 def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Prints a table; the first column is text, the others are numbers."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
     for index, name in enumerate(columns):
         table.add_column(name, justify="left" if index == 0 else "right")
     for row in rows:

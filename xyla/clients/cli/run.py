@@ -166,9 +166,10 @@ def _type_of(array: Array) -> str:
 
 
 def _comparison_table(rows: Sequence[Row], title: str) -> Table:
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left")
+    table = Table(title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
     for name in ("output", "type", "against", "max abs", "max rel", "max ulp", "tolerance", "verdict"):
         table.add_column(name, justify="right" if name.startswith(("max", "tol")) else "left")
     for row in rows:
