@@ -15,7 +15,7 @@ from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
 from xyla.runtime.executable import Executable, Stats
 from xyla.runtime.objects import KernelSource, default_store
 from xyla.support.status import unimplemented
-from xyla.targets.cpu.emit import emit
+from xyla.targets.cpu.emit import CpuEmitter
 
 
 def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = None) -> Executable:
@@ -27,7 +27,8 @@ def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = N
     start = perf_counter()
     verify(module)
     _refuse_what_cannot_run(module)
-    lowerer = Lowerer(module, _unit)
+    emitter = CpuEmitter()
+    lowerer = Lowerer(module, lambda inst: _unit(emitter, inst))
     if _is_dynamic(module):
         program = lowerer.run_whole(HandlerUnit(module_handler(module), "dimensions of dynamic size"))
     else:
@@ -44,8 +45,8 @@ def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = N
     return executable
 
 
-def _unit(inst: Instruction) -> Unit:
-    made = emit(inst)
+def _unit(emitter: CpuEmitter, inst: Instruction) -> Unit:
+    made = emitter.emit(inst)
     return handler_for(inst, made) if isinstance(made, str) else made
 
 
