@@ -39,8 +39,8 @@ def run(
 
     program: HLO or StableHLO text, a path, an `hlo.Module` or a StableHLO program. args: one array per parameter leaf.
     replicas, partitions: override the module's own counts; with more than one device in all, each argument has a
-    leading device dimension (or none: every device gets it) and so has each result. A program of logical arrays (not yet
-    partitioned: see `interp.manual`) takes and returns those, whatever its partition count.
+    leading device dimension (or none: every device gets it) and so has each result. A program of logical arrays (not
+    yet partitioned: see `interp.manual`) takes and returns those, whatever its partition count.
     infeed: what each device's infeeds take, in order. outfeed: a list that receives what device 0 feeds out.
 
     Raises XylaError: INVALID_ARGUMENT for a bad program or argument (naming the parameter), UNIMPLEMENTED naming the
