@@ -67,6 +67,8 @@ def test_dot_errors():
     fails("differ in length", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs(lhs_contracting_dims=(1,)))
     fails("repeats a dimension", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs((1,), (1,), (0,), (0,)))
     fails("out of range for rank 2", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs((), (2,), (), (0,)))
+    fails("operand 1 is token[], expected an array", ops.DOT, ["f32[2,3]", "token[]"], MATMUL)
+    fails("has size 3", ops.DOT, ["f32[<=2,3]", "f32[4,4]"], MATMUL)
 
 
 def test_dot_element_type_is_the_authors():
@@ -96,6 +98,19 @@ def test_ragged_dot():
         "expected exactly one", ops.RAGGED_DOT, ["f32[11,5]", "f32[5,7]", "s32[3]"], RaggedDotAttrs((), (1,), (), (0,))
     )
     fails("operand 2 is f32[3]", ops.RAGGED_DOT, ["f32[11,5]", "f32[3,5,7]", "f32[3]"], free)
+    fails(
+        "rhs_group_dims {}, expected exactly one",
+        ops.RAGGED_DOT,
+        ["f32[11,5]", "f32[5,7]", "s32[3]"],
+        RaggedDotAttrs((), (1,), (), (0,), (0,)),
+    )
+    fails(
+        "rhs_group_dims {0}, expected none",
+        ops.RAGGED_DOT,
+        ["f32[11,5]", "f32[3,5,7]", "s32[3]"],
+        RaggedDotAttrs((), (1,), (), (1,), (1,), (0,)),
+    )
+    fails("contracting dimension 1 of operand 0", ops.RAGGED_DOT, ["f32[11,5]", "f32[3,6,7]", "s32[3]"], free)
 
 
 NHWC = ConvDims(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
@@ -137,6 +152,7 @@ def test_reduce():
     fails("dimensions {2} holds 2", ops.REDUCE, ["f32[2,3]", "f32[]"], ReduceAttrs((2,)), [add])
     fails("operand 1 is f32[1], expected a scalar", ops.REDUCE, ["f32[2]", "f32[1]"], ReduceAttrs((0,)), [add])
     fails("returns f32[], expected s32[]", ops.REDUCE, ["s32[2]", "s32[]"], ReduceAttrs((0,)), [add])
+    fails("operand 1 is token[], expected an array", ops.REDUCE, ["f32[2]", "token[]"], ReduceAttrs((0,)), [add])
     fails("3 operands, expected as many", ops.REDUCE, ["f32[2]", "f32[2]", "f32[]"], ReduceAttrs((0,)), [add])
 
 

@@ -162,6 +162,10 @@ def test_gather_with_batching_dims():
         ({"offset_dims": (3,)}, "offset_dims {3} holds 3, out of range for rank 3"),
         ({"start_index_map": (0, 1)}, "has 2 entries, indices have 1"),
         ({"index_vector_dim": 3}, "index_vector_dim 3 is out of range"),
+        (
+            {"collapsed_slice_dims": (1, 0), "offset_dims": (), "slice_sizes": (1, 1)},
+            "collapsed_slice_dims {1,0} must be ascending",
+        ),
         ({"collapsed_slice_dims": (2,)}, "collapsed_slice_dims {2} holds 2"),
     ],
 )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xyla.formats.hlo_text import parse
+from xyla.hlo import rewriter
+from xyla.hlo.attr_types import ReplicaGroups
 from xyla.hlo.verifier import violations
 
 CONTROL = """
@@ -303,6 +307,29 @@ BROKEN_COLLECTIVES = [
     ),
     ("sizes, sizes), replica_groups", "sizes, x), replica_groups", "ra = ragged-all-to-all: operand 5 is f32[8,6]"),
     ("id = u32[] replica-id()", "id = s32[] replica-id()", "id = replica-id: result is s32[], expected u32[]"),
+    (
+        "ags = (f32[8,6], f32[8,12]) all-gather-start(x)",
+        "ags = (f32[8,6]) all-gather-start(x)",
+        "ags = all-gather-start: result is (f32[8,6]), expected (operands, results)",
+    ),
+    (
+        "all-gather(x), replica_groups={{0,1},{2,3}}, dimensions={0}\n",
+        "all-gather(x, x), replica_groups={{0,1},{2,3}}, dimensions={0}\n",
+        "ag = all-gather: 1 results for 2 operands",
+    ),
+    ("ag = f32[16,6]", "ag = s32[16,6]", "ag = all-gather: result 0 is s32[16,6], expected element type f32"),
+    (
+        "aa = f32[8,6] all-to-all(x)",
+        "aa = f32[8,6] all-to-all(x, x)",
+        "aa = all-to-all: 2 operands, expected 1 with dimensions",
+    ),
+    ("all-to-all(x, x)", "all-to-all(x, ag)", "at = all-to-all: operand 1 is f32[16,6], expected f32[8,6]"),
+    (
+        "{{0,1},{1,2}}",
+        "{{0,1},{1,2}}, slice_sizes={{1,1}}",
+        "cp = collective-permute: 1 operands, expected 4 with slice_sizes",
+    ),
+    ("{{0,1},{1,2}}", "{{0,1},{1,-2}}", "cp = collective-permute: source_target_pairs holds {1,-2}"),
 ]
 
 
@@ -317,3 +344,10 @@ def test_broken_collective(old, new, want):
         assert any(want in m for m in messages), messages
     else:
         assert messages == []
+
+
+def test_negative_device():
+    module = parse(COLLECTIVES, "m.hlo")
+    cb = module.entry.find("cb")
+    rewriter.set_attrs(cb, replace(cb.attrs, replica_groups=ReplicaGroups(((0, -1),))))
+    assert [e.message for e in violations(module)] == ["%cb = collective-broadcast: replica_groups holds -1"]
