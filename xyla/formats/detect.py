@@ -72,9 +72,7 @@ def detect(data: bytes, name: str) -> str:
     if data.startswith(_BYTECODE_MAGIC):
         raise _bytecode(name)
     if not _is_text(data):
-        if _TEXT_START.match(data):
-            return "hlo"
-        return "proto"
+        return "hlo" if _TEXT_START.match(data) and not _is_wire(data) else "proto"
     text = data.decode("utf-8")
     start = _BLANK.match(text)
     at = start.end() if start else 0
@@ -83,6 +81,32 @@ def detect(data: bytes, name: str) -> str:
     if _PROTO_START.match(text, at) and _PROTO_INSIDE.search(text, at):
         return "text-proto"
     return "hlo"
+
+
+def _is_wire(data: bytes) -> bool:
+    """Whether the bytes divide into protobuf fields (lengths and numbers): a first field may look like white space."""
+    at, end = 0, len(data)
+    while at < end:
+        kind = data[at] & 7
+        if data[at] >> 3 == 0 or kind not in (0, 2):
+            return False
+        # A tag past 15 takes a second byte.
+        at, _ = _varint(data, at)
+        at, value = _varint(data, at)
+        at += value if kind == 2 else 0
+    return at == end
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(the offset past it, the number); past the end where the data stops short."""
+    value = shift = 0
+    while at < len(data) and shift < 70:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return at, value
+    return len(data) + 1, 0
 
 
 def _is_text(data: bytes) -> bool:
