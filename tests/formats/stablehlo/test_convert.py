@@ -220,8 +220,28 @@ CASES: list[tuple[str, str, str, list[str]]] = [
 ]
 
 
+CASES += [
+    (
+        f"%0 = stablehlo.custom_call @mhlo.erf(%a) {{mhlo.version = 1 : i64}} : ({F}) -> {F}",
+        "%a: " + F,
+        F,
+        ["ROOT erf = f32[4,6] erf(Arg_0)"],
+    ),
+    (
+        "%1, %0 = stablehlo.custom_call @mhlo.topk(%a) {mhlo.attributes = {k = 2 : i64, largest = true}} : "
+        f"({F}) -> (tensor<4x2xf32>, tensor<4x2xi32>)",
+        "%a: " + F,
+        "tensor<4x2xi32>",
+        [
+            "topk = (f32[4,2], s32[4,2]) topk(Arg_0), k=2, largest=true",
+            "ROOT get-tuple-element = s32[4,2] get-tuple-element(topk), index=1",
+        ],
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("line", "arguments", "result", "want"), CASES, ids=[c[0].replace('"', "").split(" ")[2][:40] for c in CASES]
+    ("line", "arguments", "result", "want"), CASES, ids=[c[0].split("= ")[1].replace('"', "")[:40] for c in CASES]
 )
 def test_operation(line: str, arguments: str, result: str, want: list[str]) -> None:
     got = one(line, arguments, result)

@@ -8,6 +8,7 @@ from xyla.formats.mlir import dense
 from xyla.formats.mlir.attributes import ArrayAttr, Attribute, DialectAttr, DictAttr, StringAttr, SymbolRef, dict_body
 from xyla.formats.mlir.ir import Operation
 from xyla.formats.stablehlo import decode_attrs as read
+from xyla.formats.stablehlo import rules_mhlo
 from xyla.formats.stablehlo.body import Body, Result, Rule, arity, at_least, regions
 from xyla.formats.stablehlo.captures import captured
 from xyla.hlo import ops
@@ -104,6 +105,9 @@ def _composite(body: Body, op: Operation) -> Result:
 
 
 def _custom_call(body: Body, op: Operation) -> Result:
+    target = read.string(op, "call_target_name")
+    if target in rules_mhlo.TARGETS:
+        return rules_mhlo.opcode_call(body, op, target)
     operands = body.operands(op)
     shape = body.packed_result(op)
     layouts = _layouts(op, "result_layouts")
@@ -114,7 +118,7 @@ def _custom_call(body: Body, op: Operation) -> Result:
     if version not in _API_VERSIONS:
         raise read.missing(op, "api_version", "0 to 4")
     attrs = ops.CustomCallAttrs(
-        custom_call_target=read.string(op, "call_target_name"),
+        custom_call_target=target,
         operand_layout_constraints=_operand_layouts(op, operands),
         custom_call_has_side_effect=read.boolean(op, "has_side_effect"),
         output_to_operand_aliasing=_aliases(op),
