@@ -38,9 +38,7 @@ class Conv:
         self.input, self.kernel, self.output = inst.operands[0].shape, inst.operands[1].shape, inst.shape
         self.feature_groups, self.batch_groups = a.feature_group_count, a.batch_group_count
         self.depth = self.kernel.dims[self.dims.kernel_input_feature]
-        self.acc_type = accumulation_type(
-            inst.shape.element_type, self.input.element_type, self.kernel.element_type
-        )
+        self.acc_type = accumulation_type(inst.shape.element_type, self.input.element_type, self.kernel.element_type)
 
     @property
     def loop_sizes(self) -> list[int]:
@@ -77,9 +75,7 @@ class Conv:
         source[d.input_feature], source[d.input_batch] = channel, batch
         return at(self.input, source), inside, at(self.kernel, kernel)
 
-    def product(
-        self, em: Emitter, acc: Value, x: Value, inside: Val | bool | None, w: Value, lanes: int
-    ) -> Value:
+    def product(self, em: Emitter, acc: Value, x: Value, inside: Val | bool | None, w: Value, lanes: int) -> Value:
         """acc + x*w, x being 0 outside the input."""
         x = convert(em.b, self.input.element_type, self.acc_type, x)
         w = convert(em.b, self.kernel.element_type, self.acc_type, w)

@@ -43,11 +43,11 @@ def accumulation_type(out: ElementType, *ins: ElementType) -> ElementType:
 
 
 def multiply_add(em: Emitter, et: ElementType, acc: Value, x: Value, y: Value) -> Value:
-    """acc + x*y in the accumulation type; floats with one rounding."""
+    """acc + x*y in the accumulation type; floats with one rounding. A complex product is formed before it is added."""
     b = em.b
     if isinstance(acc, Cx) and isinstance(x, Cx) and isinstance(y, Cx):
-        re = b.fma(b.fneg(x.im), y.im, b.fma(x.re, y.re, acc.re))
-        return Cx(re, b.fma(x.im, y.re, b.fma(x.re, y.im, acc.im)))
+        re = b.fma(x.re, y.re, b.fneg(b.fmul(x.im, y.im)))
+        return Cx(b.fadd(acc.re, re), b.fadd(acc.im, b.fma(x.im, y.re, b.fmul(x.re, y.im))))
     assert isinstance(acc, Val)
     if et.is_float:
         return b.fma(x, y, acc)  # type: ignore[arg-type]

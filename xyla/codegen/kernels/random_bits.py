@@ -206,4 +206,3 @@ def split_dimension(dims: Sequence[int]) -> tuple[int, list[int]]:
     even = [i for i, d in enumerate(dims) if d % 2 == 0]
     axis = even[0] if even else max(range(len(dims)), key=lambda i: (dims[i], -i))
     return axis, [-(-d // 2) if i == axis else d for i, d in enumerate(dims)]
-

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from math import prod
 from typing import Any
 
 from xyla.codegen.elements import splat_element
@@ -68,7 +69,8 @@ def reduce_element(em: Emitter, inst: Instruction, index: Index, pred: Val | Non
     """Folds in order, for each lane on its own."""
     n = len(inst.operands) // 2
     inputs, dims = inst.operands[:n], sorted(inst.attrs.dimensions)
-    reducer = Reducer.of(inst.role("to_apply"), [o.shape.element_type for o in inputs])
+    count = prod(inputs[0].shape.dims[d] for d in dims)
+    reducer = Reducer.of(inst.role("to_apply"), [o.shape.element_type for o in inputs], count)
     inits: list[Any] = []
     for o in inst.operands[n:]:
         inits.append((yield Request(o, SCALAR, pred)))
@@ -102,9 +104,10 @@ def reduce_kernel(inst: Instruction) -> KernelSpec:
     same = all(physical_strides(o.shape) == physical_strides(src) for o in root.operands[:n])
     if not order or src.num_elements == 0 or not same:
         return loop_kernel(inst)
-    reducer = Reducer.of(root.role("to_apply"), [o.shape.element_type for o in root.operands[:n]])
+    count = prod(src.dims[d] for d in dims)
+    reducer = Reducer.of(root.role("to_apply"), [o.shape.element_type for o in root.operands[:n]], count)
     try:
-        if order[0] in dims and reducer.identity is not None:
+        if order[0] in dims and reducer.identity is not None and not reducer.in_order(count):
             return RowReduce(inst, reducer, order).build()
         if order[0] not in dims and _is_minor(inst, order[0], dims) and src.dims[order[0]] >= 8:
             return ColumnReduce(inst, reducer, order).build()

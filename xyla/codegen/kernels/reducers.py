@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 MONOIDS: frozenset[OpDef[Any]] = frozenset((ops.ADD, ops.MULTIPLY, ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR, ops.XOR))
 
+# Up to this many elements a float sum or product is exactly the sequential one.
+SHORT = 32
+
 
 def behind_calls(comp: Computation) -> Computation:
     """The computation behind wrappers that only call it with their own parameters in order."""
@@ -50,13 +53,21 @@ class Reducer:
     monoid: OpDef[Any] | None
 
     @staticmethod
-    def of(comp: Computation, types: Sequence[ElementType]) -> Reducer:
-        """The reducer. Sums and products of f16 and smaller floats accumulate in f32 and round once."""
+    def of(comp: Computation, types: Sequence[ElementType], count: int) -> Reducer:
+        """The reducer of `count` elements a result.
+
+        Monoids of f16 and smaller floats accumulate in f32 and round once, unless they are short.
+        """
         monoid = monoid_of(comp) if len(types) == 1 else None
         acc = tuple(types)
-        if monoid is not None and types[0].is_float and types[0].bits < 32:
+        if monoid is not None and types[0].is_float and types[0].bits < 32 and count > SHORT:
             acc = (dtypes.F32,)
         return Reducer(comp, tuple(types), acc, monoid)
+
+    def in_order(self, count: int) -> bool:
+        """Whether `count` elements must be folded in order for the result to be the sequential one."""
+        inexact = self.types[0].is_float or self.types[0].is_complex
+        return inexact and count <= SHORT and self.monoid in (ops.ADD, ops.MULTIPLY)
 
     def widen(self, em: Emitter, values: Sequence[Value]) -> list[Value]:
         """Elements in the accumulation types."""

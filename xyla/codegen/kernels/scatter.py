@@ -145,10 +145,14 @@ class _Scatter:
             where = list(batch)
             if a.index_vector_dim < shape.rank:
                 where.insert(a.index_vector_dim, number(k))
-            value: Any = em.emit(self.indices, at(shape, [c if n > 1 else ZERO for c, n in zip(where, shape.dims, strict=True)]))
+            value: Any = em.emit(
+                self.indices, at(shape, [c if n > 1 else ZERO for c, n in zip(where, shape.dims, strict=True)])
+            )
             size = self.update.dims[self.along[d]] if d in self.along else 1
             limit = self.dims[d] - size
-            wide = em.b.int_cast(self._unsigned_safe(value, shape.element_type), "i64", signed=shape.element_type.is_signed)
+            wide = em.b.int_cast(
+                self._unsigned_safe(value, shape.element_type), "i64", signed=shape.element_type.is_signed
+            )
             ok = em.b.icmp("ule", wide, limit)
             inside = ok if inside is None else em.b.and_(inside, ok)
             starts[d] = em.m.value(wide, 0, limit)
@@ -201,4 +205,3 @@ def _data_types(inst: Instruction, indices: Instruction) -> list[ElementType]:
     types = body_types(inst, [inst])
     used = {o.shape.element_type for o in inst.operands if o is not indices}
     return [t for t in types if t in used]
-

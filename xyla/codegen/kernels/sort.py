@@ -190,4 +190,3 @@ class _Sort:
             comps[self.dim] = i
             for row, out in zip(rows, self.outs, strict=True):
                 store(em, out, at(out.shape, comps), em.load_at(row, i))
-

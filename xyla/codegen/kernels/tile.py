@@ -65,7 +65,10 @@ class Tile:
             comps = [ZERO] * len(dims)
             for d, c in zip(self.outer, split, strict=False):
                 comps[d] = c
-            row, col = self._start(split[-1], self.rows, self.row_size), self._start(split[-2], self.width, self.col_size)
+            row, col = (
+                self._start(split[-1], self.rows, self.row_size),
+                self._start(split[-2], self.width, self.col_size),
+            )
             accs = accumulate(comps, row, col)
             for r in range(self.rows):
                 for v in range(self.vectors):

@@ -7,6 +7,7 @@ everything before (or after) each position is a prefix scan, linear in the array
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from xyla.codegen.called import flatten
@@ -56,7 +57,8 @@ def reduce_window_element(em: Emitter, inst: Instruction, index: Index, pred: Va
     """Folds the window in order, for each lane on its own."""
     n = len(inst.operands) // 2
     inputs, window = inst.operands[:n], inst.attrs.window.dims
-    reducer = Reducer.of(inst.role("to_apply"), [o.shape.element_type for o in inputs])
+    count = prod(w.size for w in window)
+    reducer = Reducer.of(inst.role("to_apply"), [o.shape.element_type for o in inputs], count)
     inits: list[Any] = []
     for o in inst.operands[n:]:
         inits.append((yield Request(o, SCALAR, pred)))
@@ -83,8 +85,9 @@ def reduce_window_kernel(inst: Instruction) -> KernelSpec:
     """A kernel for a reduce-window, or for a fusion whose root is one."""
     root = root_of(inst)
     if len(root.operands) == 2 and root.shape.num_elements:
-        reducer = Reducer.of(root.role("to_apply"), [root.operands[0].shape.element_type])
-        dim = _scanned(root, reducer)
+        count = prod(w.size for w in root.attrs.window.dims)
+        reducer = Reducer.of(root.role("to_apply"), [root.operands[0].shape.element_type], count)
+        dim = None if reducer.in_order(count) else _scanned(root, reducer)
         if dim is not None:
             try:
                 return _Scan(inst, reducer, dim).build()
@@ -334,4 +337,3 @@ class _SelectAndScatter:
         spot = em.m.vector(position) if lanes > 1 else em.m.scalar(position)
         present = b.or_(found, b.splat(guard, lanes)) if guard is not None else constant(True, "i1", lanes)
         return [present, choose(em, take, candidate, value), b.select(take, spot, best)]
-
