@@ -126,16 +126,12 @@ class _LiteralKey:
         return repr(self), list(self.parts())
 
     def parts(self) -> Iterator[bytes]:
-        """The bytes of every array leaf; a value stored once gives its one element."""
+        """The bytes of every array leaf; the one element of a splat."""
         stack = [self.literal]
         while stack:
             literal = stack.pop()
             stack.extend(reversed(literal.elements))
             if literal.elements or literal.elided or not literal.shape.is_array:
                 continue
-            yield literal.array.reshape(-1)[:1].tobytes() if _stored_once(literal) else literal.tobytes()
-
-
-def _stored_once(literal: Literal) -> bool:
-    array = literal.array
-    return array.size >= 1024 and not any(array.strides)
+            # A splat may be stored once or in full: its one element stands for it either way.
+            yield literal.array.reshape(-1)[:1].tobytes() if literal.is_splat else literal.tobytes()

@@ -16,11 +16,18 @@ from xyla.hlo.op_def import Attrs, OpDef
 from xyla.hlo.printer_attrs import attrs_text, frontend_text, ints, metadata_text, quote
 from xyla.hlo.printer_literals import literal_text
 from xyla.hlo.shape import Shape
-from xyla.support.dtypes import PRED
+from xyla.support.dtypes import PRED, all_types
 
 # Names that read as something else without their `%`.
 _PLAIN_NAME = re.compile(r"[A-Za-z_][\w.\-]*")
-_WORDS = frozenset(("ROOT", "ENTRY", "HloModule", "FileNames", "FunctionNames", "FileLocations", "StackFrames"))
+_WORDS = frozenset(
+    (
+        "ROOT", "ENTRY", "HloModule", "FileNames", "FunctionNames", "FileLocations", "StackFrames", "true", "false",
+        "inf", "nan", "maximal", "replicated", "manual", "unknown", "unreduced", "last_tile_dims",
+        "last_tile_dim_replicate", "shard_as", "shard_like", "device", "devices", "metadata", "mesh", "b",
+        *(t.name for t in all_types()),
+    )
+)  # fmt: skip
 
 
 def print_module(module: Module, *, short: bool = False) -> str:
@@ -96,8 +103,12 @@ class _Writer:
             inside = literal_text(inst.attrs.literal)
         elif self.short:
             inside = ", ".join([self.name(o.name) for o in inst.operands])
-        else:
+        elif len(inst.operands) <= 5:
             inside = ", ".join(["%" + o.name for o in inst.operands])
+        else:
+            # XLA marks every fifth operand, as it does tuple elements.
+            marks = (f"/*index={i}*/" if i and i % 5 == 0 else "" for i in range(len(inst.operands)))
+            inside = ", ".join([f"{mark}%{o.name}" for mark, o in zip(marks, inst.operands, strict=True)])
         text = f"{self.name(inst.name)} = {shape} {op.name}({inside}){self._attrs_text(op, inst.attrs)}"
         if inst.called:
             text += self._called_text(inst)

@@ -74,7 +74,8 @@ def _padding(dims: tuple[PaddingDim, ...]) -> str:
 
 
 def _slice(dims: tuple[SliceDim, ...]) -> str:
-    return "{" + ", ".join(f"[{d.start}:{d.limit}{f':{d.stride}' if d.stride != 1 else ''}]" for d in dims) + "}"
+    strides = any(d.stride != 1 for d in dims)
+    return "{" + ", ".join(f"[{d.start}:{d.limit}{f':{d.stride}' if strides else ''}]" for d in dims) + "}"
 
 
 def _replica_groups(groups: ReplicaGroups) -> str:

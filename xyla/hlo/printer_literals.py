@@ -11,9 +11,6 @@ import numpy.typing as npt
 from xyla.hlo.literal import Literal
 from xyla.support.dtypes import ElementType
 
-# A value stored once for this many elements or more is written once.
-SPLAT_ELEMENTS = 1024
-
 
 def literal_text(literal: Literal) -> str:
     """What stands between the parentheses of `constant(...)`. Tuple literals nest as their shape does."""
@@ -22,8 +19,10 @@ def literal_text(literal: Literal) -> str:
     if literal.shape.is_tuple:
         return "(" + ", ".join(literal_text(e) for e in literal.elements) + ")"
     array, shape = literal.array, literal.shape
-    if shape.rank and array.size >= SPLAT_ELEMENTS and not any(array.strides):
-        return element_texts(shape.element_type, array.reshape(-1)[:1], scalar=True)[0]
+    if array.size > 1 and not any(array.strides):
+        # A value stored once is formatted once.
+        texts = element_texts(shape.element_type, array.reshape(-1)[:1], scalar=False) * array.size
+        return _nested(texts, shape.dims)
     texts = element_texts(shape.element_type, np.ascontiguousarray(array).reshape(-1), scalar=not shape.rank)
     return _nested(texts, shape.dims)
 
@@ -47,7 +46,9 @@ def _nested(texts: list[str], dims: tuple[int, ...]) -> str:
         rows *= count
     else:
         n = dims[-1]
-        rows = ["{" + ", ".join(texts[i : i + n]) + "}" for i in range(0, len(texts), n)]
+        # XLA sets rows of several elements off with spaces from rank 2 on.
+        left, right = ("{ ", " }") if len(dims) > 1 and n > 1 else ("{", "}")
+        rows = [left + ", ".join(texts[i : i + n]) + right for i in range(0, len(texts), n)]
     for n in reversed(dims[:-1]):
         rows = ["{ " + ", ".join(rows[i : i + n]) + " }" for i in range(0, len(rows), n)]
     return rows[0]

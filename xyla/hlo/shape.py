@@ -254,7 +254,7 @@ class Shape:
 
     def without_layout(self) -> Shape:
         """The same shape with no layout anywhere (array or tuple)."""
-        return self.map_leaves(lambda s: Shape.array(s.element_type, s.dims, None, s.dynamic) if s.is_array else s)
+        return self.map_leaves(_without_layout)
 
     def with_default_layouts(self) -> Shape:
         """The same shape where each array leaf without a layout gets the row-major one."""
@@ -322,6 +322,12 @@ class Shape:
 
 _SHAPES: dict[tuple[object, ...], Shape] = {}
 _LAYOUTS: dict[Layout, Layout] = {}
+
+
+def _without_layout(leaf: Shape) -> Shape:
+    if leaf.is_buffer:
+        return Shape.buffer(leaf.tuple_shapes[0].without_layout())
+    return Shape.array(leaf.element_type, leaf.dims, None, leaf.dynamic) if leaf.is_array else leaf
 
 
 def _intern_layout(layout: Layout) -> Layout:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from xyla.formats.hlo_text.attributes import AttrList, scan
-from xyla.formats.hlo_text.codecs import string
+from xyla.formats.hlo_text.callees import read_callees
+from xyla.formats.hlo_text.operands import read_operands
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef, find_op
 from xyla.hlo.ops.basic import ParameterAttrs
-from xyla.hlo.ops.control import AsyncAttrs
 from xyla.hlo.shape import Shape
-from xyla.support.status import XylaError
 
 if TYPE_CHECKING:
     from xyla.formats.hlo_text.instructions import InstructionReader
@@ -47,17 +46,17 @@ def read(
 ) -> Instruction:
     """Reads a sugared instruction after its '('. Raises a located INVALID_ARGUMENT."""
     cursor = reader.cursor
-    operands = reader.operands(comp)
+    operands = read_operands(reader, comp)
     if sugar.op is not ops.ASYNC_START:
         return _read_later(reader, comp, name, shape, sugar, operands, at)
     attrs = scan(cursor, sugar.wrapped, reader.shapes)
-    thread = _take_thread(reader, attrs)
+    own = reader.decode(sugar.op, _take_own(attrs), at)
     record = reader.decode(sugar.wrapped, attrs, at)
-    called = reader.called(sugar.wrapped, attrs, at)
+    called = read_callees(reader, sugar.wrapped, attrs, at)
     if shape is None or not shape.is_tuple or len(shape.tuple_shapes) < 2 or not shape.tuple_shapes[0].is_tuple:
         raise cursor.error("an async start has shape ((operands), result, ...)", at)
     inner = Computation(reader.free_name(f"{name}.async"), reader.module)
-    inner.execution_thread = thread
+    inner.execution_thread = own.async_execution_thread
     params = [
         inner.add(ops.PARAMETER, (), ParameterAttrs(i), shape=o.shape, name=f"param_{i}")
         for i, o in enumerate(operands)
@@ -66,21 +65,21 @@ def read(
         inner.add(sugar.wrapped, params, record, called=called, shape=shape.tuple_shapes[1], name=sugar.wrapped.name)
     )
     reader.module.computations[inner.name] = inner
-    return reader.make(comp, name, sugar.op, shape, operands, AsyncAttrs(thread), (inner,), attrs, at)
+    return reader.make(comp, name, sugar.op, shape, operands, own, (inner,), attrs, at)
 
 
-def _take_thread(reader: InstructionReader, attrs: AttrList) -> str:
-    """Removes async_execution_thread from a list; "" when absent."""
-    key = "async_execution_thread"
-    if key not in attrs.parts[::2]:
-        return ""
-    i = attrs.parts[::2].index(key)
-    text, start = attrs.parts[2 * i + 1], attrs.starts[i]
-    del attrs.parts[2 * i : 2 * i + 2], attrs.starts[i]
-    try:
-        return string(text)
-    except XylaError as error:
-        raise error.located(reader.cursor.span(start, start + len(text))) from None
+_OWN_KEYS = frozenset(spec.key for spec in ops.ASYNC_START.specs)
+
+
+def _take_own(attrs: AttrList) -> AttrList:
+    """Moves what belongs to the async op itself (thread, aliasing) from a sugared list to a new one."""
+    own, rest = AttrList(), AttrList()
+    for i, start in enumerate(attrs.starts):
+        target = own if attrs.parts[2 * i] in _OWN_KEYS else rest
+        target.parts += attrs.parts[2 * i : 2 * i + 2]
+        target.starts.append(start)
+    attrs.parts, attrs.starts = rest.parts, rest.starts
+    return own
 
 
 def _read_later(
@@ -90,7 +89,7 @@ def _read_later(
     """`x-update` and `x-done`: the chain they continue must have started an `x`."""
     cursor = reader.cursor
     attrs = scan(cursor, sugar.op, reader.shapes)
-    thread = _take_thread(reader, attrs)
+    own = reader.decode(sugar.op, attrs, at)
     if len(operands) != 1:
         raise cursor.error(f"{sugar.wrapped.name} updates and dones take 1 operand, {len(operands)} given", at)
     start = operands[0]
@@ -100,5 +99,4 @@ def _read_later(
         raise cursor.error(f"the operand is not an asynchronous {sugar.wrapped.name}", at)
     if start.called[0].root.op is not sugar.wrapped:
         raise cursor.error(f"the operand is an asynchronous {start.called[0].root.op.name}", at)
-    reader.decode(sugar.op, attrs, at)
-    return reader.make(comp, name, sugar.op, shape, operands, AsyncAttrs(thread), (), attrs, at)
+    return reader.make(comp, name, sugar.op, shape, operands, own, (), attrs, at)

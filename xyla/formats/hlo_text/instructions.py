@@ -8,27 +8,23 @@ from typing import Any
 from xyla.formats.hlo_text import asyncs
 from xyla.formats.hlo_text.annotations import read_frontend_attributes, read_metadata
 from xyla.formats.hlo_text.attributes import AttrDecoder, AttrList, build, name_list, scan
+from xyla.formats.hlo_text.callees import read_callees
 from xyla.formats.hlo_text.lexer import NAME, Cursor, checked_int
 from xyla.formats.hlo_text.literals import read_literal
+from xyla.formats.hlo_text.operands import read_operands, undefined, unknown_opcode
 from xyla.formats.hlo_text.shapes import ARRAY_TEXT, ShapeReader, read_layout
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction, Metadata, Module
-from xyla.hlo.op_def import Attrs, OpDef, all_ops, find_op
+from xyla.hlo.op_def import Attrs, OpDef, find_op
 from xyla.hlo.rewriter import add_control_dependency
 from xyla.hlo.shape import Shape
-from xyla.support.diagnostics import Span, did_you_mean
+from xyla.support.diagnostics import Span
 from xyla.support.status import XylaError, invalid
 
 HEAD_RE = re.compile(rf"\s*+(ROOT\s++)?+%?({NAME})\s*+=\s*+({ARRAY_TEXT})?+\s*+([A-Za-z][\w\-]++)\s*+\(")
-_START_RE = re.compile(rf"\s*+(ROOT\s++)?+%?({NAME})\s*+=")
+START_RE = re.compile(rf"\s*+(ROOT\s++)?+%?({NAME})\s*+=")
 _OPCODE_RE = re.compile(r"\s*+([A-Za-z][\w\-]++)\s*+\(")
-_PLAIN_RE = re.compile(rf"\s*+((?:%?{NAME}\s*+(?:,\s*+%?{NAME}\s*+)*+)?+)\)")
-_TYPED_RE = re.compile(rf"\s*+(?:{ARRAY_TEXT}\s++)?+%?({NAME})\s*+(?=[,)])")
 _CLOSE_RE = re.compile(r"\s*+\}")
-_NESTED_RE = re.compile(rf"\s*+(?:{ARRAY_TEXT}\s++)?+([a-z][\w\-]++)\s*+\(")
-# Instructions inside operand lists and computations inside attributes nest at most this deep.
-_MAX_NESTING = 32
-_NAME_RE = re.compile(rf"\s*+%?({NAME})\s*+(?=[,)])")
 _PAYLOAD_RE = re.compile(r'([^()"]*+(?:\([^()"]*+\)[^()"]*+)*+)\)')
 _TUPLE_RE = re.compile(r"\s*+(\((?:[^()={]*+(?:\{[^{}]*+\}|\([^()={]*+(?:\{[^{}]*+\}[^()={]*+)*+\))?+)*+\))(?=\s)")
 
@@ -37,17 +33,9 @@ class InstructionReader:
     """Reads instructions of one module into computations. Holds the caches that make repetition cheap."""
 
     __slots__ = (
-        "_decoder",
-        "_frontend",
-        "_metadata",
-        "_nesting",
-        "_tuples",
-        "computations",
-        "cursor",
-        "module",
-        "names",
-        "shapes",
-    )
+        "_decoder", "_frontend", "_metadata", "_tuples", "computations", "cursor", "module", "names", "nesting",
+        "shapes", "undeclared",
+    )  # fmt: skip
 
     def __init__(self, cursor: Cursor, module: Module, computations: dict[str, Computation]) -> None:
         self.cursor = cursor
@@ -60,7 +48,10 @@ class InstructionReader:
         self._metadata: dict[str, Metadata] = {}
         self._frontend: dict[str, tuple[tuple[str, str], ...]] = {}
         self._tuples: dict[str, Shape] = {}
-        self._nesting = 0
+        # How deep the instruction at hand lies inside operand lists and attributes of others.
+        self.nesting = 0
+        # In a lone instruction, operands stand for parameters: they are not declared anywhere.
+        self.undeclared = False
 
     def body(self, comp: Computation) -> None:
         """Reads instructions up to and with the computation's closing brace. Without a ROOT the last one is it."""
@@ -80,6 +71,7 @@ class InstructionReader:
         cursor.pos = end.end()
         if not rooted:
             comp.set_root(next(reversed(comp.instructions)))
+        check_parameters(comp)
 
     def read(self, comp: Computation) -> bool:
         """Reads the instruction at the cursor into `comp`; whether it is marked ROOT. Raises located XylaErrors."""
@@ -91,7 +83,7 @@ class InstructionReader:
             start, at = match.start(2), match.start(4)
             cursor.pos = match.end()
             if shape_text is not None:
-                shape = self.shapes.array(shape_text) or self._shape_at(match.start(3))
+                shape = self.shapes.array(shape_text) or self.shape_at(match.start(3))
                 cursor.pos = match.end()
         else:
             root, name, shape, opcode, start, at = self._slow_head()
@@ -101,21 +93,37 @@ class InstructionReader:
         if op is None:
             inst = self._other_opcode(comp, name, shape, opcode, at)
         else:
-            inst = self._finish(comp, name, op, shape, at)
+            inst = self.finish(comp, name, op, shape, at)
         inst.span = Span(cursor.source, start, at + len(opcode))
         self.names[name] = inst
         if root is not None:
             comp.set_root(inst)
         return root is not None
 
-    def _shape_at(self, pos: int) -> Shape:
+    def shape_at(self, pos: int) -> Shape:
+        """The shape at an offset; the cursor ends behind it."""
         self.cursor.pos = pos
         return self.shapes.read(self.cursor)
+
+    def read_lone(self, comp: Computation) -> None:
+        """One instruction that is a text of its own, `f32[2] add(f32[2], f32[2])`, perhaps with a name before it."""
+        self.undeclared = True
+        if START_RE.match(self.cursor.text, self.cursor.pos):
+            self.read(comp)
+        else:
+            shape = self.shapes.read(self.cursor)
+            match = self.cursor.match(_OPCODE_RE, "an opcode and '('")
+            opcode, at = match.group(1), match.start(1)
+            op = find_op(opcode)
+            if op is None:
+                raise unknown_opcode(self.cursor, opcode, at)
+            self.finish(comp, comp.unique_name("root"), op, shape, at).span = self.cursor.span(at, at + len(opcode))
+        comp.set_root(next(reversed(comp.instructions)))
 
     def _slow_head(self) -> tuple[str | None, str, Shape | None, str, int, int]:
         """A head with a tuple shape or none; also where malformed heads are told apart."""
         cursor = self.cursor
-        head = _START_RE.match(cursor.text, cursor.pos)
+        head = START_RE.match(cursor.text, cursor.pos)
         if head is None:
             raise cursor.error(f"expected an instruction '%name = ...' or '}}', found {cursor.found()}")
         cursor.pos = head.end()
@@ -144,17 +152,17 @@ class InstructionReader:
         self._tuples[cursor.text[start : cursor.pos]] = shape
         return shape
 
-    def _finish(
+    def finish(
         self, comp: Computation, name: str, op: OpDef[Any], shape: Shape | None, at: int, *, attributes: bool = True
     ) -> Instruction:
         """The rest of an instruction, from behind its '('."""
         cursor = self.cursor
         if op is ops.CONSTANT or op is ops.PARAMETER:
             return self._leaf(comp, name, op, shape, at, attributes)
-        operands = self.operands(comp)
+        operands = read_operands(self, comp)
         attrs = scan(cursor, op, self.shapes) if attributes else AttrList()
         record = self._decoder.decode(cursor, op, attrs, at)
-        called = self.called(op, attrs, at) if op.called or attrs.roles else ()
+        called = read_callees(self, op, attrs, at) if op.called or attrs.roles else ()
         self._check_arity(op, operands, called, at)
         return self.make(comp, name, op, shape, operands, record, called, attrs, at)
 
@@ -166,7 +174,7 @@ class InstructionReader:
         if shape is None:
             shape = self._infer(op, operands, record, called, at)
         # Named here, when the operands nested in this one have their names.
-        inst = Instruction(name or comp.unique_name(f"nested_{op.name}"), op, shape, operands, record, called, comp)
+        inst = Instruction(name or comp.unique_name(f"{op.name}.anon"), op, shape, operands, record, called, comp)
         comp.link(inst)
         for key, text, start in attrs.annotations:
             self._annotate(inst, key, text, start)
@@ -208,137 +216,6 @@ class InstructionReader:
             raise error.located(cursor.span(start, max(start + 1, end - 1))) from None
         return self.make(comp, name, op, shape, (), build(cursor, op, values, at), (), attrs, at)
 
-    def operands(self, comp: Computation) -> tuple[Instruction, ...]:
-        """The operand list, after its '('. Raises a located INVALID_ARGUMENT for an undefined operand."""
-        cursor = self.cursor
-        match = _PLAIN_RE.match(cursor.text, cursor.pos)
-        if match is None:
-            return self._typed_operands(comp)
-        inner = match.group(1)
-        if not inner:
-            cursor.pos = match.end()
-            return ()
-        names = self.names
-        try:
-            operands = tuple([names[n.strip()] for n in inner.replace("%", "").split(",")])
-        except KeyError:
-            return self._typed_operands(comp)
-        cursor.pos = match.end()
-        return operands
-
-    def _typed_operands(self, comp: Computation) -> tuple[Instruction, ...]:
-        cursor = self.cursor
-        out: list[Instruction] = []
-        while True:
-            match = _TYPED_RE.match(cursor.text, cursor.pos)
-            shape: Shape | None = None
-            if match is None and _NESTED_RE.match(cursor.text, cursor.pos) is None:
-                shape = self.shapes.read(cursor)
-                match = _NAME_RE.match(cursor.text, cursor.pos)
-            if match is None:
-                out.append(self._nested_operand(comp, shape))
-            else:
-                operand = self.names.get(match.group(1))
-                if operand is None:
-                    raise self.undefined(comp, match.group(1), match.start(1))
-                out.append(operand)
-                cursor.pos = match.end()
-            if cursor.accept(")"):
-                return tuple(out)
-            cursor.expect(",", "or ')' after an operand")
-
-    def _nested_operand(self, comp: Computation, shape: Shape | None) -> Instruction:
-        """An operand written in place, `add(x, f32[] constant(1))`: no attributes, and a generated name."""
-        cursor = self.cursor
-        match = _NESTED_RE.match(cursor.text, cursor.pos)
-        if match is None:
-            raise cursor.error(f"expected an operand name, found {cursor.found()}")
-        opcode, at = match.group(1), match.start(1)
-        if shape is None and cursor.text[cursor.pos : at].strip():
-            shape = self._shape_at(cursor.pos)
-        op = find_op(opcode)
-        if op is None:
-            raise self._unknown_opcode(opcode, at)
-        self._nesting += 1
-        if self._nesting > _MAX_NESTING:
-            raise cursor.error(f"instructions are nested deeper than {_MAX_NESTING}", at)
-        cursor.pos = match.end()
-        inst = self._finish(comp, "", op, shape, at, attributes=False)
-        inst.span = cursor.span(at, at + len(opcode))
-        self.names[inst.name] = inst
-        self._nesting -= 1
-        return inst
-
-    def undefined(self, comp: Computation, name: str, start: int) -> XylaError:
-        """The error for a name that no earlier instruction of the computation has."""
-        near = did_you_mean(name, self.names)
-        hint = f"did you mean '%{near}'?" if near else "an instruction must be defined before its uses"
-        what = f"instruction '%{name}' is not defined in computation '{comp.name}'"
-        return self.cursor.error(what, start, start + len(name), hint=hint)
-
-    def called(self, op: OpDef[Any], attrs: AttrList, at: int) -> tuple[Computation, ...]:
-        """The called computations in the order of the op's roles. Raises a located INVALID_ARGUMENT."""
-        cursor = self.cursor
-        by_role: dict[str, list[Computation]] = {}
-        for key, text, start in attrs.roles:
-            if text.startswith("{") and _START_RE.match(cursor.text, start + 1):
-                by_role[key] = [self._inline(key, start)]
-                continue
-            try:
-                names = name_list(text)
-            except XylaError as error:
-                raise error.located(cursor.span(start, start + len(text))) from None
-            by_role[key] = [self._computation(name, start, text) for name in names]
-        if op is ops.CONDITIONAL and ("true_computation" in by_role or "false_computation" in by_role):
-            roles: tuple[str, ...] = ("true_computation", "false_computation")
-        elif op is ops.CUSTOM_CALL and "to_apply" in by_role:
-            roles = ("to_apply",)
-        elif (op.called == ("calls",) and "to_apply" in by_role) or (op.called == ("to_apply",) and "calls" in by_role):
-            roles = tuple(by_role)
-        else:
-            roles = op.called
-        out: list[Computation] = []
-        for role in roles:
-            found = by_role.pop(role.rstrip("*"), None)
-            if found is None and not role.endswith("*"):
-                raise cursor.error(f"{op.name} needs the attribute {role}", at, at + len(op.name))
-            out += found or ()
-        if by_role and op is not ops.ASYNC_DONE and op is not ops.ASYNC_UPDATE:
-            key = next(iter(by_role))
-            raise cursor.error(f"{op.name} has no attribute '{key}'", at, at + len(op.name))
-        return tuple(out)
-
-    def _inline(self, key: str, start: int) -> Computation:
-        """A computation written in place, `calls={ ROOT r = ... }`; it gets a generated name."""
-        cursor, names, resume = self.cursor, self.names, self.cursor.pos
-        self._nesting += 1
-        if self._nesting > _MAX_NESTING:
-            raise cursor.error(f"computations are nested deeper than {_MAX_NESTING}", start)
-        comp = Computation(self.free_name(f"{key}_computation"), self.module)
-        self.module.computations[comp.name] = comp
-        cursor.pos = start + 1
-        self.body(comp)
-        check_parameters(comp)
-        self.names, cursor.pos = names, resume
-        self._nesting -= 1
-        return comp
-
-    def free_name(self, base: str) -> str:
-        """A name for a generated computation."""
-        name, n = base, 1
-        while name in self.module.computations:
-            name, n = f"{base}.{n}", n + 1
-        return name
-
-    def _computation(self, name: str, start: int, text: str) -> Computation:
-        found = self.computations.get(name)
-        if found is not None:
-            return found
-        near = did_you_mean(name, self.computations)
-        hint = f"did you mean '{near}'?" if near else "a computation must be defined before its uses"
-        at = self.cursor.text.find(name, start)
-        raise self.cursor.error(f"computation '{name}' is not defined", at, at + len(name), hint=hint)
-
     def _check_arity(
         self, op: OpDef[Any], operands: tuple[Instruction, ...], called: tuple[Computation, ...], at: int
     ) -> None:
@@ -355,13 +232,15 @@ class InstructionReader:
         """Sugared async ops (`add-start`), or a misspelt opcode."""
         sugar = asyncs.split(opcode)
         if sugar is None:
-            raise self._unknown_opcode(opcode, at)
+            raise unknown_opcode(self.cursor, opcode, at)
         return asyncs.read(self, comp, name, shape, sugar, at)
 
-    def _unknown_opcode(self, opcode: str, at: int) -> XylaError:
-        near = did_you_mean(opcode, [op.name for op in all_ops()])
-        hint = f"did you mean '{near}'?" if near else None
-        return self.cursor.error(f"unknown opcode '{opcode}'", at, at + len(opcode), hint=hint)
+    def free_name(self, base: str) -> str:
+        """A name for a generated computation."""
+        name, n = base, 1
+        while name in self.module.computations:
+            name, n = f"{base}.{n}", n + 1
+        return name
 
     def _annotate(self, inst: Instruction, key: str, text: str, start: int) -> None:
         cursor = self.cursor
@@ -380,14 +259,14 @@ class InstructionReader:
                 for name in name_list(text):
                     first = self.names.get(name)
                     if first is None:
-                        raise self.undefined(inst.parent, name, max(start, cursor.text.find(name, start)))
+                        raise undefined(self, inst.parent, name, max(start, cursor.text.find(name, start)))
                     add_control_dependency(first, inst)
             else:
                 setattr(inst, key, cursor.source.text[start : start + len(text)])
         except XylaError as error:
             raise error.located(cursor.span(start, start + len(text))) from None
 
-    def decode(self, op: OpDef[Any], attrs: AttrList, at: int) -> Attrs:
+    def decode(self, op: OpDef[Any], attrs: AttrList, at: int) -> Any:
         """The attribute record of `op` from a scanned list."""
         return self._decoder.decode(self.cursor, op, attrs, at)
 

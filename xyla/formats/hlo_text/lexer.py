@@ -30,8 +30,12 @@ _CLOSES = {"{": "}", "(": ")", "[": "]"}
 _NOT_NEWLINE = re.compile(r"[^\n]")
 
 
-def blank_comments(text: str) -> str:
-    """`text` with every `/* */` and `//` comment outside strings turned into spaces of the same length."""
+def blank_comments(source: Source) -> str:
+    """The text with every `/* */` and `//` comment outside strings turned into spaces of the same length.
+
+    Raises a located INVALID_ARGUMENT for a comment that is never closed.
+    """
+    text = source.text
     if "//" not in text and "/*" not in text:
         return text
 
@@ -39,6 +43,8 @@ def blank_comments(text: str) -> str:
         found = match.group()
         if found[0] == '"':
             return found
+        if found[1] == "*" and (len(found) < 4 or not found.endswith("*/")):
+            raise invalid("this comment is never closed", span=Span(source, match.start(), match.start() + 2))
         return _NOT_NEWLINE.sub(" ", found) if "\n" in found else " " * len(found)
 
     return _COMMENT.sub(blank, text)

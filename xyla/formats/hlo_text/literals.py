@@ -53,8 +53,9 @@ def read_literal(shape: Shape, payload: str) -> Literal:
         values = _values(shape.element_type, [payload])
         return Literal(shape, _frozen(values.reshape(())))
     if "{" not in payload:
-        # One value stands for all elements.
-        return Literal(shape, np.broadcast_to(_frozen(_values(shape.element_type, [payload]).reshape(())), shape.dims))
+        # XLA's reader takes a lone value and leaves all elements but the first undefined; here it fills the array.
+        values = _frozen(_values(shape.element_type, [payload]).reshape(()))
+        return Literal(shape, np.broadcast_to(values, shape.dims))
     return Literal(shape, _frozen(_dense(shape, payload)))
 
 

@@ -18,8 +18,9 @@ from xyla.formats.hlo_text.annotations import (
 )
 from xyla.formats.hlo_text.attributes import ATTR_RE, VALUE_RE
 from xyla.formats.hlo_text.codecs import string
-from xyla.formats.hlo_text.instructions import HEAD_RE, InstructionReader, check_parameters
+from xyla.formats.hlo_text.instructions import HEAD_RE, InstructionReader
 from xyla.formats.hlo_text.lexer import NAME, Cursor, blank_comments, checked_int
+from xyla.formats.hlo_text.shapes import ARRAY_TEXT
 from xyla.hlo.module import Computation, Module
 from xyla.hlo.shape import Shape
 from xyla.support.diagnostics import Source, did_you_mean
@@ -27,6 +28,7 @@ from xyla.support.status import XylaError, invalid
 
 _HEADER_RE = re.compile(r"\s*+HloModule\b\s*+([^\s,=]++)")
 _COMPUTATION_RE = re.compile(rf"\s*+(ENTRY\s++)?+%?({NAME})\s*+(?=[({{])")
+_LONE_RE = re.compile(rf"\s*+(?:(?:ROOT\s++)?+%?{NAME}\s*+=|{ARRAY_TEXT}\s++[a-z][\w\-]*+\()")
 _TABLE_RE = re.compile(r"\s*+(FileNames|FunctionNames|FileLocations|StackFrames)\b(?!\s*+[=({.\-])")
 _THREAD_RE = re.compile(r'\s*+,\s*+execution_thread\s*+=\s*+("[^"\\]*+(?:\\.[^"\\]*+)*+")', re.DOTALL)
 # Header entries that change nothing here: kept as text, printed back.
@@ -50,7 +52,7 @@ def parse(text: str, name: str = "<string>") -> Module:
     Raises XylaError(INVALID_ARGUMENT) with a span.
     """
     source = Source(name, text)
-    cursor = Cursor(source, blank_comments(text))
+    cursor = Cursor(source, blank_comments(source))
     enabled = gc.isenabled()
     # A module is hundreds of thousands of live objects: collections during the build only cost.
     gc.disable()
@@ -73,6 +75,8 @@ class _ModuleReader:
     def read(self) -> Module:
         cursor, module = self.cursor, self.module
         self._header()
+        if _LONE_RE.match(cursor.text, cursor.pos):
+            return self._lone()
         last: Computation | None = None
         while cursor.peek():
             table = _TABLE_RE.match(cursor.text, cursor.pos)
@@ -86,6 +90,16 @@ class _ModuleReader:
         if module.entry_or_none is None:
             module.set_entry(last)
         return module
+
+    def _lone(self) -> Module:
+        """A text that is one instruction: its operands become the parameters of an entry around it."""
+        comp = Computation("entry", self.module)
+        self.reader.read_lone(comp)
+        if self.cursor.peek():
+            raise self.cursor.error(f"a lone instruction ends the text, found {self.cursor.found()}")
+        self.module.computations[comp.name] = comp
+        self.module.set_entry(comp)
+        return self.module
 
     # -- the header --------------------------------------------------------------------------------------------
 
@@ -185,6 +199,10 @@ class _ModuleReader:
         cursor = self.cursor
         if HEAD_RE.match(cursor.text, cursor.pos):
             return cursor.error("this instruction stands outside any computation")
+        if cursor.accept("HloModule"):
+            cursor.pos -= len("HloModule")
+            advice = "split the text where the second one starts (xyla opt --split-input-file)"
+            return cursor.error("a text holds one module; this is a second one", hint=advice)
         near = did_you_mean(cursor.found().strip("'"), ("HloModule", "ENTRY", *TABLES))
         hint = f"did you mean '{near}'?" if near else None
         return cursor.error(f"expected a computation '%name {{', found {cursor.found()}", hint=hint)
@@ -200,7 +218,6 @@ class _ModuleReader:
         return self.reader.shapes.read(cursor)
 
     def _check(self, comp: Computation, result: Shape | None) -> None:
-        check_parameters(comp)
         if result is not None and not result.compatible(comp.root.shape):
             message = f"computation '{comp.name}' is declared to return {result}, its root is {comp.root.shape}"
             raise invalid(message, span=comp.root.span)

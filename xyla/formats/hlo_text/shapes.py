@@ -54,7 +54,7 @@ class ShapeReader:
             raise cursor.error(f"expected a shape such as f32[2,3], found {cursor.found()}")
         cursor.pos = match.end()
         try:
-            shape = _array_shape(match.group(1), match.group(2), None)
+            shape = _array_shape(match.group(1), match.group(2))
         except XylaError as error:
             raise error.located(cursor.span(start, match.end())) from None
         # The layout follows at once: after a space, `{` opens something else.
@@ -114,12 +114,18 @@ def _opens_layout(text: str, pos: int) -> bool:
     return re.compile(r"\{\s*+(?:[0-9]|:|\})").match(text, pos) is not None
 
 
-def _array_shape(type_name: str, dims_text: str, layout: Layout | None) -> Shape:
+# NumPy's limit, and far more than any real program has.
+MAX_RANK = 64
+
+
+def _array_shape(type_name: str, dims_text: str) -> Shape:
     element = dtypes.find(type_name)
     if element is None:
         near = did_you_mean(type_name, [t.name for t in dtypes.all_types()])
         hint = f"did you mean '{near}'?" if near else None
         raise invalid(f"unknown element type '{type_name}'", hint=hint)
+    if dims_text.count(",") >= MAX_RANK:
+        raise invalid(f"a shape of rank {dims_text.count(',') + 1}; the most is {MAX_RANK}")
     dims: list[int] = []
     dynamic: list[bool] = []
     for part in dims_text.split(",") if dims_text.strip() else ():
@@ -131,7 +137,7 @@ def _array_shape(type_name: str, dims_text: str, layout: Layout | None) -> Shape
         if dims:
             raise invalid(f"{type_name} takes no dimensions")
         return TOKEN_SHAPE if element is TOKEN else OPAQUE_SHAPE
-    return Shape.array(element, dims, layout, dynamic)
+    return Shape.array(element, dims, None, dynamic)
 
 
 def _dimension(text: str) -> int:
