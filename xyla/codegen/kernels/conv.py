@@ -1,7 +1,7 @@
 """convolution: direct loops over the window and the input features, with a register tile of results.
 
-Lanes run along the output features when those are minor, else along a spatial dimension; everything (strides, padding
-of either sign, dilations, reversal, feature and batch groups) is index arithmetic. Spec: XLA operation semantics (Conv).
+Lanes run along the output features when those are minor, else along a spatial dimension; everything else (strides,
+padding of either sign, dilations, reversal, groups) is index arithmetic. Spec: XLA operation semantics (Conv).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def conv_kernel(inst: Instruction) -> KernelSpec:
 
 
 def _tiled(inst: Instruction, root: Instruction, conv: Conv, col: int) -> KernelSpec:
-    """Columns along the minor dimension; rows along the features, or a spatial dimension when the features are minor."""
+    """Columns along the minor dimension; rows along the features, or along space when the features are minor."""
     d, dims = conv.dims, conv.output.dims
     choices = [*reversed(d.output_spatial), d.output_batch] if col == d.output_feature else [d.output_feature]
     row = next((o for o in choices if dims[o] > 1), choices[0])

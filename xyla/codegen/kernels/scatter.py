@@ -107,7 +107,8 @@ class _Scatter:
         """The update dimension to vectorise: the window dimension that is minor in the result."""
         for d in minor_to_major(leaves_of(self.inst.shape)[0]):
             if d in self.along and self.update.dims[self.along[d]] > 1:
-                return self.along[d]
+                found: int = self.along[d]
+                return found
         return None
 
     def build(self) -> KernelSpec:

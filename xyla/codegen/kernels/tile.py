@@ -21,8 +21,8 @@ class Tile:
     """A tile of `rows` positions along result dimension `row` by `vectors` columns (or vectors of them) along `col`.
 
     lanes_along_columns: a column place is a vector of `lanes` elements. row or col -1: there is no such dimension.
-    One launch unit is one tile. The last tile along a dimension is moved back to fit, so that some elements are computed
-    (equally) twice; only columns fewer than one tile are masked.
+    One launch unit is one tile. The last tile along a dimension is moved back to fit, so that some elements are
+    computed (equally) twice; only columns fewer than one tile are masked.
     """
 
     def __init__(

@@ -123,7 +123,7 @@ def _harmless(init: Instruction, reducer: Reducer) -> bool:
 class _Scan:
     """A prefix scan along one dimension, carried from vector to vector.
 
-    Lanes run along the scanned dimension if it is minor (each vector is scanned in log steps), else along the minor one.
+    Lanes run along the scanned dimension if it is minor (a vector is scanned in log steps), else along the minor one.
     """
 
     def __init__(self, inst: Instruction, reducer: Reducer, dim: int) -> None:
