@@ -137,3 +137,18 @@ def test_parts_and_comparison() -> None:
     for word, want in (("EQ", [True, False]), ("NE", [False, True])):
         attrs = CompareAttrs(ComparisonDirection(word))
         assert list(run_op(ops.COMPARE, z, other, out=dtypes.PRED, attrs=attrs, store=STORE)) == want
+
+
+def test_extrema_are_lexicographic_and_keep_nan() -> None:
+    x = np.array([1 + 2j, 1 + 5j, 3 + 0j, complex(np.nan, 1), 1j, -2j], np.complex64)
+    y = np.array([1 + 3j, 1 + 4j, 2 + 9j, 5 + 5j, complex(2, np.nan), 0j], np.complex64)
+    high, low = run_op(ops.MAXIMUM, x, y, store=STORE), run_op(ops.MINIMUM, x, y, store=STORE)
+    assert np.array_equal(high, [1 + 3j, 1 + 5j, 3 + 0j, x[3], y[4], 0j], equal_nan=True)
+    assert np.array_equal(low, [1 + 2j, 1 + 4j, 2 + 9j, x[3], y[4], -2j], equal_nan=True)
+
+
+def test_cube_root() -> None:
+    z = samples(np.complex128, 200)
+    got = run_op(ops.CBRT, z, lanes=8, store=STORE)
+    assert np.allclose(got, z ** (1 / 3), rtol=1e-14)
+    assert list(run_op(ops.CBRT, np.zeros(2, np.complex64), store=STORE)) == [0, 0]

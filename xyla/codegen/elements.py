@@ -21,6 +21,7 @@ from xyla.codegen.elements_types import (
 )
 from xyla.codegen.llvm import Builder, Value
 from xyla.hlo.module import Instruction
+from xyla.hlo.op_def import all_ops
 
 
 def site_of(inst: Instruction) -> Site:
@@ -59,3 +60,7 @@ __all__ = [
     "total_order_key",
 ]
 _FAMILIES = (elements_basic, elements_int, elements_math)
+
+for _op in all_ops():
+    if _op not in ELEMENT:
+        ELEMENT.unsupported(_op, "it is not element-wise: kernels emit it, or the runtime")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from xyla.codegen.elements_convert import compute_float, convert, float_to_int
+from xyla.codegen.elements_convert import compute_float, convert, float_to_int, from_compute
 from xyla.codegen.elements_int import int_divide, int_power, int_remainder
+from xyla.codegen.elements_smallfloat import FORMATS
 from xyla.codegen.elements_table import ELEMENT, Site, by_kind, parts, reals
 from xyla.codegen.elements_types import register_type, wrap
 from xyla.codegen.llvm import Builder, Cx, Val, Value, constant
@@ -67,14 +68,32 @@ def power_rule(b: Builder, s: Site, *args: Value) -> Value:
 
 @ELEMENT.rule(ops.MAXIMUM)
 def maximum(b: Builder, s: Site, *args: Value) -> Value:
-    """The larger; NaN if either is NaN; +0 is larger than -0."""
-    return by_kind(b, s, args, pred=Builder.or_, signed=Builder.smax, unsigned=Builder.umax, real=real_basic.maximum)
+    """The larger; NaN if either is NaN; +0 is larger than -0. Complex numbers order by real, then imaginary part."""
+    return by_kind(
+        b,
+        s,
+        args,
+        pred=Builder.or_,
+        signed=Builder.smax,
+        unsigned=Builder.umax,
+        real=real_basic.maximum,
+        cplx=complex_basic.maximum,
+    )
 
 
 @ELEMENT.rule(ops.MINIMUM)
 def minimum(b: Builder, s: Site, *args: Value) -> Value:
     """The smaller; NaN if either is NaN."""
-    return by_kind(b, s, args, pred=Builder.and_, signed=Builder.smin, unsigned=Builder.umin, real=real_basic.minimum)
+    return by_kind(
+        b,
+        s,
+        args,
+        pred=Builder.and_,
+        signed=Builder.smin,
+        unsigned=Builder.umin,
+        real=real_basic.minimum,
+        cplx=complex_basic.minimum,
+    )
 
 
 @ELEMENT.rule(ops.CLAMP)
@@ -271,7 +290,14 @@ def reduce_precision(b: Builder, s: Site, x: Value) -> Value:
     if not s.et.is_float:
         raise s.refuse()
     (value,) = reals((x,))
-    return real_basic.reduce_precision(b, s.et, value, s.attrs.exponent_bits, s.attrs.mantissa_bits)
+    exponent, mantissa = s.attrs.exponent_bits, s.attrs.mantissa_bits
+    if s.et in real_basic.IEEE_LAYOUT:
+        return real_basic.reduce_precision(b, s.et, value, exponent, mantissa)
+    # Formats without infinities go through f32; their own exponent range is not reduced twice.
+    own = FORMATS[s.et].exponent if s.et in FORMATS else 8
+    wide = compute_float(b, s.et, value)
+    wide = real_basic.reduce_precision(b, dtypes.F32, wide, 8 if exponent >= own else exponent, mantissa)
+    return from_compute(b, s.et, wide)
 
 
 # --- conversion -------------------------------------------------------------------------------------------------------

@@ -58,6 +58,23 @@ def _larger(b: Builder, x: Cx) -> Val:
     return b.same("maxnum", b.fabs(x.re), b.fabs(x.im))
 
 
+def maximum(b: Builder, x: Cx, y: Cx) -> Cx:
+    """The later in lexicographic order (StableHLO's rule); whichever has a NaN, x first."""
+    return _pick(b, x, y, "ogt")
+
+
+def minimum(b: Builder, x: Cx, y: Cx) -> Cx:
+    """The earlier in lexicographic order; whichever has a NaN, x first."""
+    return _pick(b, x, y, "olt")
+
+
+def _pick(b: Builder, x: Cx, y: Cx, order: str) -> Cx:
+    tie = b.and_(b.fcmp("oeq", x.re, y.re), b.fcmp(order, x.im, y.im))
+    wins = b.and_(b.or_(b.fcmp(order, x.re, y.re), tie), b.fcmp("ord", y.re, y.im))
+    wins = b.or_(wins, b.fcmp("uno", x.re, x.im))
+    return Cx(b.select(wins, x.re, y.re), b.select(wins, x.im, y.im))
+
+
 def divide(b: Builder, x: Cx, y: Cx) -> Cx:
     """x / y: both are scaled near 1 first; results that the formula makes NaN follow C's Annex G."""
     fmt = format_of(x.re)

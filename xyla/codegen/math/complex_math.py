@@ -15,6 +15,7 @@ from xyla.codegen.math.complex_basic import (
     divide,
     exponent_of,
     hypot_near_one,
+    modulus,
     multiply,
     scaled_modulus,
 )
@@ -27,6 +28,7 @@ from xyla.codegen.math.formats import (
     two_product,
     two_sum,
 )
+from xyla.codegen.math.special import cbrt as real_cbrt
 from xyla.codegen.math.trigonometric import atan2 as real_atan2
 from xyla.codegen.math.trigonometric import sin, sin_cos
 
@@ -244,6 +246,13 @@ def _sqrt_infinite(b: Builder, x: Cx, plain: Cx) -> Cx:
 def rsqrt(b: Builder, x: Cx) -> Cx:
     """1 / sqrt(x)."""
     return divide(b, _one(b, x.re), sqrt(b, x))
+
+
+def cbrt(b: Builder, x: Cx) -> Cx:
+    """The principal cube root: the real cube root of |x| at a third of its angle; 0 for 0."""
+    size = real_cbrt(b, modulus(b, x))
+    s, c = sin_cos(b, b.fmul(real_atan2(b, x.im, x.re), 1.0 / 3.0))
+    return Cx(b.fmul(size, c), b.fmul(size, s))
 
 
 def atan2(b: Builder, y: Cx, x: Cx) -> Cx:

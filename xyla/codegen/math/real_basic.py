@@ -73,7 +73,7 @@ def _remainder_helper(h: Builder, lanes: int) -> None:
 
 
 # Exponent and mantissa widths of the types whose codes follow IEEE's pattern.
-_LAYOUT: dict[ElementType, tuple[int, int]] = {
+IEEE_LAYOUT: dict[ElementType, tuple[int, int]] = {
     dtypes.F64: (11, 52),
     dtypes.F32: (8, 23),
     dtypes.F16: (5, 10),
@@ -85,16 +85,11 @@ _LAYOUT: dict[ElementType, tuple[int, int]] = {
 
 
 def reduce_precision(b: Builder, et: ElementType, x: Val, exponent: int, mantissa: int) -> Val:
-    """Rounds an element (in register form) to fewer exponent and mantissa bits, to nearest even.
+    """Rounds an element (in register form, its type in `IEEE_LAYOUT`) to fewer exponent and mantissa bits, to even.
 
     Overflow gives infinity, a magnitude below the smallest normal of the target gives zero, NaN stays.
-    Raises UNIMPLEMENTED for formats without infinities.
     """
-    if et not in _LAYOUT:
-        from xyla.support.status import unimplemented
-
-        raise unimplemented(f"native code for reduce-precision on {et}")
-    exponent_bits, mantissa_bits = _LAYOUT[et]
+    exponent_bits, mantissa_bits = IEEE_LAYOUT[et]
     bits = x if x.ty in INT_BITS else b.bitcast(x, f"i{et.bits}")
     out = bits
     if mantissa < mantissa_bits:
