@@ -173,7 +173,11 @@ def attrs_key(inst: Instruction) -> str:
 
 
 def signature(inst: Instruction) -> str:
-    """Canonical text of what an instruction computes: equal signatures get one kernel."""
-    operands = ",".join(str(o.shape) for o in inst.operands)
+    """Canonical text of what an instruction computes: equal signatures get one kernel.
+
+    An operand given twice is named by its first place: a kernel may read it once.
+    """
+    first: dict[Instruction, int] = {}
+    operands = ",".join(f"{o.shape}@{first.setdefault(o, i)}" for i, o in enumerate(inst.operands))
     callees = "".join("{" + computation_key(c) + "}" for c in inst.called)
     return f"{inst.op.name} {inst.shape} ({operands}) {attrs_key(inst)}{callees}"
