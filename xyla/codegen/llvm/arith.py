@@ -242,9 +242,21 @@ class Arith:
         return self.cast("fpext" if have < want else "fptrunc", a, ty)
 
     def fp_to_int(self, a: Val, ty: str, *, signed: bool) -> Val:
-        """Rounds toward zero; saturates; NaN gives 0."""
-        name = "fptosi.sat" if signed else "fptoui.sat"
-        return self.intrinsic(name, [a], ty, a.lanes, overload=((ty, a.lanes), (a.ty, a.lanes)))
+        """Rounds toward zero; saturates; NaN gives 0. (LLVM's own saturating conversion is scalar code on x86.)"""
+        bits = INT_BITS[ty]
+        if bits < 32:
+            low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+            number = self.select(self.fcmp("ord", a, a), a, 0.0)
+            number = self.select(self.fcmp("olt", number, low), low, number)
+            number = self.select(self.fcmp("ogt", number, high), high, number)
+            return self.cast("trunc", self.cast("fptosi", number, "i32"), ty)
+        limit = 2.0 ** (bits - 1 if signed else bits)
+        fits = self.fcmp("olt", self.fabs(a), limit)
+        if not signed:
+            fits = self.and_(fits, self.fcmp("ogt", a, 0.0))
+        whole = self.cast("fptosi" if signed else "fptoui", self.select(fits, a, 0.0), ty)
+        whole = self.select(self.fcmp("oge", a, limit), (1 << (bits - 1)) - 1 if signed else -1, whole)
+        return self.select(self.fcmp("ole", a, -limit), -(1 << (bits - 1)), whole) if signed else whole
 
     # --- intrinsics -----------------------------------------------------------------------------------------------
 
