@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xyla.hlo import ops
@@ -67,6 +69,7 @@ def test_dot_errors():
     fails("differ in length", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs(lhs_contracting_dims=(1,)))
     fails("repeats a dimension", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs((1,), (1,), (0,), (0,)))
     fails("out of range for rank 2", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs((), (2,), (), (0,)))
+    fails("rhs_batch_dims {} differ in length", ops.DOT, ["f32[2,3]", "f32[3,4]"], DotAttrs((0,), (1,), (), (0,)))
     fails("operand 1 is token[], expected an array", ops.DOT, ["f32[2,3]", "token[]"], MATMUL)
     fails("has size 3", ops.DOT, ["f32[<=2,3]", "f32[4,4]"], MATMUL)
 
@@ -120,6 +123,10 @@ def conv(*windows, **more):
     return ConvolutionAttrs(window=Window(tuple(WindowDim(*w) for w in windows)), dim_labels=NHWC, **more)
 
 
+def conv_with(**changes):
+    return replace(conv((3,), (3,)), dim_labels=replace(NHWC, **changes))
+
+
 def test_convolution():
     operands = ["f32[8,10,12,4]", "f32[3,3,4,16]"]
     assert infer(ops.CONVOLUTION, operands, conv((3,), (3,))) == "f32[8,8,10,16]"
@@ -140,6 +147,10 @@ def test_convolution_errors():
         "operand 0 has 4 input features, expected 8", ops.CONVOLUTION, operands, conv((3,), (3,), feature_group_count=2)
     )
     fails("16 output features do not divide", ops.CONVOLUTION, operands, conv((3,), (3,), batch_group_count=3))
+    fails("must be positive", ops.CONVOLUTION, operands, conv((3,), (3,), batch_group_count=0))
+    fails("input batch 8 does not divide into 16", ops.CONVOLUTION, operands, conv((3,), (3,), batch_group_count=16))
+    fails("each kernel dimension once", ops.CONVOLUTION, operands, conv_with(kernel_spatial=(0, 0)))
+    fails("name 1 spatial dimensions", ops.CONVOLUTION, operands, conv_with(input_spatial=(1,)))
     fails("cannot both", ops.CONVOLUTION, operands, conv((3,), (3,), batch_group_count=2, feature_group_count=2))
     fails("operand 1 is f32[3,3,4], expected rank 4", ops.CONVOLUTION, [operands[0], "f32[3,3,4]"], conv((3,), (3,)))
 

@@ -42,6 +42,7 @@ negated {
 
 ENTRY main {
   zero = s32[] constant(0)
+  count0 = s32[] constant(3)
   x = f32[4] parameter(0)
   which = pred[] parameter(1)
   init = (s32[], f32[4]) tuple(zero, x)
@@ -182,6 +183,36 @@ BROKEN = [
         "count = s32[4] iota()",
         "count = pred[4] iota()",
         "count = iota: result is pred[4], expected an array of numbers",
+    ),
+    (
+        "call(c), to_apply=twice",
+        "call(c), to_apply=twice, is_composite=true",
+        "a composite call needs frontend attribute composite.name",
+    ),
+    (
+        "branch_computations={twice, negated}",
+        "branch_computations={twice, cond}",
+        "k = conditional: operand 2 is f32[4], expected (s32[], f32[4])",
+    ),
+    (
+        "ROOT d = f32[4] negate(p)",
+        "ROOT d = pred[4] compare(p, p), direction=EQ",
+        "branch 'negated' returns pred[4], expected f32[4]",
+    ),
+    (
+        "  p = f32[4] parameter(0)\n  ROOT d = f32[4] negate(p)",
+        "  ROOT d = f32[4] constant({1,2,3,4})",
+        "branch 'negated' takes 0 parameters, expected 1",
+    ),
+    (
+        'f", output_to_operand_aliasing={{}: (0, {})}',
+        'f", output_to_operand_aliasing={{}: (1, {})}\n  unused = f32[] constant(0)',
+        "names operand 1 of 1",
+    ),
+    (
+        'custom-call(dep), custom_call_target="f"',
+        'custom-call(count0), custom_call_target="f"',
+        "output_to_operand_aliasing pairs f32[4] with s32[]",
     ),
 ]
 
