@@ -27,7 +27,10 @@ _TOLERANCE = {
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Errors of one array against another. `max_*` are over elements; infinite where only one side is finite."""
+    """Errors of one array against another. `max_*` are over elements; infinite where only one side is finite.
+
+    `max_rel` is over the elements that should not be 0.
+    """
 
     max_abs: float
     max_rel: float
@@ -84,7 +87,7 @@ def _compare_exactly(got: Array, want: Array) -> Comparison:
     # Python integers: a 64-bit difference need not fit 64 bits.
     pairs = zip(got[wrong].ravel().tolist(), want[wrong].ravel().tolist(), strict=True)
     errors = [(abs(int(a) - int(b)), abs(int(b))) for a, b in pairs]
-    relative = max(error / size if size else math.inf for error, size in errors)
+    relative = max(error / size if size else 0.0 for error, size in errors)
     return Comparison(float(max(error for error, _ in errors)), relative, math.inf, 0.0, count)
 
 
@@ -98,7 +101,7 @@ def _compare_floats(got: Array, want: Array, a: Array, b: Array, tolerance: floa
     largest = float(np.max(size, where=np.isfinite(size), initial=0.0))
     allowed = tolerance * np.maximum(np.where(np.isfinite(size), size, 0.0), min(1.0, largest))
     wrong = int(np.count_nonzero(~(same | (error <= allowed))))
-    relative = np.where(error == 0, 0.0, error / size)
+    relative = np.where((error == 0) | (size == 0), 0.0, error / size)
     return Comparison(float(error.max()), float(relative.max()), max_ulp(got, want), tolerance, wrong)
 
 
