@@ -28,6 +28,8 @@ def worker_count() -> int:
     told = os.environ.get("XYLA_COMPILE_WORKERS")
     if told is not None and told.isdigit():
         return int(told)
+    if not sys.executable:  # embedded: there is no interpreter to start
+        return 0
     return min(15, len(os.sched_getaffinity(0)) - 1)
 
 

@@ -17,7 +17,7 @@ from xyla.support.status import XylaError, internal
 OBJECT_FORMAT = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelSource:
     """One kernel as text. `definition` defines `@SYMBOL`; `helpers` are (name, definition) of internal functions."""
 
@@ -27,7 +27,7 @@ class KernelSource:
     declarations: tuple[str, ...] = ()
     helpers: tuple[tuple[str, str], ...] = ()
 
-    @property
+    @cached_property
     def symbol(self) -> str:
         """The name the compiled kernel gets: derived from everything that decides its machine code."""
         parts = [self.definition, *self.declarations, *(text for _, text in self.helpers)]

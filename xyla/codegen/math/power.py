@@ -28,9 +28,8 @@ _LOG_TAIL = (
     0.15384577361293822, 0.1333558788825631, 0.11688490637099834, 0.11884000011640158,
 )  # fmt: skip
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
-# ln 2: a part whose product with an exponent is exact, the next part, and what these two leave out.
+# ln 2: a part whose product with an exponent is exact, and the rest to 2^-86.
 _LN2 = (0.6931471803691238, 1.9082149292705877e-10)
-_LN2_REST = 1.1612227229362532e-26
 _LN2_ROUNDED = 0.6931471805599453
 
 
@@ -85,9 +84,7 @@ def _log_double(b: Builder, e: Val, m: Val) -> tuple[Val, Val]:
     log_m, log_m_low = two_sum_fast(b, b.fadd(s, s), v)
     log_m_low = b.fadd(log_m_low, b.fadd(v_low, b.fadd(s_low, s_low)))
     base, base_low = b.fmul(e, _LN2[0]), b.fmul(e, _LN2[1])
-    # The first product is exact. The second's error is added with what ln2's two parts leave out.
-    base_error = b.fma(e, _LN2[1], b.fneg(base_low))
-    base_error = b.fma(e, _LN2_REST, base_error)
+    base_error = b.fma(e, _LN2[1], b.fneg(base_low))  # the first product is exact
     high, first = two_sum_fast(b, base, base_low)
     total, second = two_sum_fast(b, high, log_m)
     rest = b.fadd(b.fadd(first, second), b.fadd(log_m_low, base_error))
