@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from xyla.formats.mlir.attributes import (
@@ -352,6 +354,16 @@ def test_deep_nesting_is_refused(text: str) -> None:
     message = fault(text).message
     assert "nesting is" in message
     assert "deep" in message
+
+
+def test_the_nesting_limit_holds_where_the_stack_is_large() -> None:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(50_000)
+    try:
+        message = fault("module attributes {a = " + "[" * 2_000).message
+    finally:
+        sys.setrecursionlimit(before)
+    assert message == "nesting is deeper than 500 levels"
 
 
 def test_numbers_without_end_and_huge_dims_are_refused() -> None:

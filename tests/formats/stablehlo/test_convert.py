@@ -222,6 +222,23 @@ CASES: list[tuple[str, str, str, list[str]]] = [
 
 CASES += [
     (
+        '%0 = stablehlo.einsum %a, %b, config = "ab,bcd->dac" : (tensor<2x3xf32>, tensor<3x4x5xf32>) -> '
+        "tensor<5x2x4xf32>",
+        "%a: tensor<2x3xf32>, %b: tensor<3x4x5xf32>",
+        "tensor<5x2x4xf32>",
+        [
+            "dot = f32[2,4,5] dot(Arg_0, Arg_1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+            "ROOT transpose = f32[5,2,4] transpose(dot), dimensions={2,0,1}",
+        ],
+    ),
+    (
+        f'%0 = "stablehlo.collective_broadcast"(%a) <{{replica_groups = dense<[[0, -1], [2, 1]]> : tensor<2x2xi64>, '
+        f"channel_handle = #stablehlo.channel_handle<handle = 7, type = 0>}}> : ({F}) -> {F}",
+        "%a: " + F,
+        F,
+        ["ROOT collective-broadcast = f32[4,6] collective-broadcast(Arg_0), channel_id=7, replica_groups={{0},{2,1}}"],
+    ),
+    (
         f"%0 = stablehlo.custom_call @mhlo.erf(%a) {{mhlo.version = 1 : i64}} : ({F}) -> {F}",
         "%a: " + F,
         F,

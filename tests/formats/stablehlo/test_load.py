@@ -101,6 +101,17 @@ def test_the_entry_without_main_is_the_only_public_function() -> None:
     assert module.entry.name == "f"
 
 
+def test_a_module_that_holds_only_a_module_stands_for_it() -> None:
+    inner = f"module @inner {{ func.func @main(%a: {F}) -> {F} {{ return %a : {F} }} }}"
+    assert module_of("module @outer { " + inner + " }").name == "inner"
+
+
+def test_recursion_is_found_in_programs_that_wait_for_refinement() -> None:
+    text = "func.func @main(%a: tensor<?xf32>) { call @main(%a) : (tensor<?xf32>) -> () return }"
+    with pytest.raises(XylaError, match="function @main calls itself"):
+        load(text, "t.mlir")
+
+
 PROGRAMS = [
     ("func.func @main(%a: tensor<?xf32>) -> tensor<?xf32> { return %a : tensor<?xf32> }", "dynamic dimensions", 1),
     (

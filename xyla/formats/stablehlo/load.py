@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from xyla.formats.mlir.attributes import StringAttr
 from xyla.formats.mlir.ir import MlirModule, Operation
 from xyla.formats.mlir.parser import parse_module
-from xyla.formats.stablehlo.convert import call_order, convert
+from xyla.formats.stablehlo.convert import convert
 from xyla.formats.stablehlo.dialect import STABLEHLO
 from xyla.formats.stablehlo.program import NotHloError, StablehloProgram
 from xyla.hlo.module import Module
@@ -45,8 +45,6 @@ def from_mlir(mlir: MlirModule, name: str = "<stablehlo>") -> Module | Stablehlo
     try:
         return convert(mlir, main)
     except NotHloError as error:
-        # A cyclic call graph must not wait for refinement to be found.
-        call_order(mlir, main)
         return StablehloProgram(name, mlir, main, error.reason, error.span)
     except RecursionError:
         raise invalid("regions nest too deeply", span=mlir.span(main)) from None
