@@ -77,7 +77,8 @@ def table(h: Any, target: str, sets: list[str], failures: bool) -> bool:
     run = getattr(importlib.import_module(module), function)
     met = True
     heads = ("pass", "fail", "error", "skip", "off")
-    print(f"\n{target}\n{'set':<12}{'mode':<8}" + "".join(f"{h:>6}" for h in heads) + f"{'share':>9}{'bar':>8}{'s':>7}")
+    print(f"\n{target}")
+    print(f"{'set':<12}{'mode':<8}" + "".join(f"{h:>6}" for h in heads) + f"{'share':>9}{'bar':>8}{'s':>7}")
     for name, mode, bar in ROWS:
         if sets and name not in sets:
             continue
@@ -91,10 +92,9 @@ def table(h: Any, target: str, sets: list[str], failures: bool) -> bool:
         share = count["pass"] / judged if judged else 1.0
         ok = share >= bar
         met &= ok
-        print(
-            f"{name:<12}{mode:<8}{count['pass']:>6}{count['fail']:>6}{count['error']:>6}{count['skip']:>6}"
-            f"{count['disabled']:>6}{share:>8.2%} {bar:>7.1%}{time.perf_counter() - start:>7.1f}{'' if ok else '  MISSED'}"
-        )
+        counts = "".join(f"{count[s]:>6}" for s in ("pass", "fail", "error", "skip", "disabled"))
+        seconds = time.perf_counter() - start
+        print(f"{name:<12}{mode:<8}{counts}{share:>9.2%}{bar:>8.1%}{seconds:>7.1f}{'' if ok else '  MISSED'}")
     return met
 
 

@@ -79,6 +79,8 @@ def flatten(value: Value, shape: Shape) -> list[Array]:
             continue
         item = value
         for i in index:
+            if not isinstance(item, tuple) or i >= len(item):
+                raise internal(f"the result is not the tuple that the program says: {shape}")
             item = item[i]
         out.append(_exact(item, leaf))
     return out

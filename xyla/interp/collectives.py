@@ -15,6 +15,7 @@ import numpy as np
 
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
+from xyla.hlo.shape import Shape
 from xyla.interp.batched import batched_or_loop
 from xyla.interp.monoid import monoid_of
 from xyla.interp.numeric import zero_of
@@ -33,6 +34,14 @@ def _replica_id(inst: Instruction, session: Session) -> Kernel:
 @EVAL.rule(ops.PARTITION_ID)
 def _partition_id(inst: Instruction, session: Session) -> Kernel:
     return lambda: np.uint32(session.world.partition(session.device))
+
+
+_HINT = "give the numbers it was written for: replicas=, partitions="
+
+
+def _short(items: Sequence[object]) -> str:
+    text = ", ".join(map(str, items[:8]))
+    return f"({text}{', ...' if len(items) > 8 else ''})"
 
 
 # -- who takes part ------------------------------------------------------------------------------------------------
@@ -66,7 +75,10 @@ def _find(
     for group in groups:
         if me in group:
             if max(group) >= count:
-                raise invalid(f"replica group {group} names device {max(group)}, but the program runs on {count}")
+                raise invalid(
+                    f"replica group {_short(group)} names device {max(group)}, but the program runs on {count}",
+                    hint=_HINT,
+                )
             return tuple(device_of(i) for i in group)
     raise invalid(f"{inst.op.name}: device {me} is in no replica group")
 
@@ -79,7 +91,16 @@ def _meet(inst: Instruction, session: Session, value: Value) -> tuple[tuple[int,
 
 
 def _result(inst: Instruction, values: Sequence[Value]) -> Value:
+    """The collective's value, if the number of devices gives the shape that the program states."""
+    leaves = inst.shape.tuple_shapes if inst.shape.is_tuple else (inst.shape,)
+    _check_shapes(inst, values, leaves)
     return tuple(values) if inst.shape.is_tuple else values[0]
+
+
+def _check_shapes(inst: Instruction, values: Sequence[Value], shapes: Sequence[Shape]) -> None:
+    if len(values) != len(shapes) or any(np.shape(v) != s.dims for v, s in zip(values, shapes, strict=True)):
+        found = ", ".join(str(list(np.shape(v))) for v in values)
+        raise invalid(f"{inst.op.name} on this many devices gives {found}, the program says {inst.shape}", hint=_HINT)
 
 
 # -- the collectives -----------------------------------------------------------------------------------------------
@@ -148,6 +169,8 @@ def _all_gather(inst: Instruction, session: Session) -> Kernel:
 def _all_gather_start(inst: Instruction, session: Session) -> Kernel:
     def kernel(*xs: Array) -> Value:
         out = _gathered(inst, session, xs)
+        produced = inst.shape.tuple_shapes[1]
+        _check_shapes(inst, out, produced.tuple_shapes if produced.is_tuple else (produced,))
         return (xs, tuple(out)) if len(xs) > 1 else (xs[0], out[0])
 
     return kernel
@@ -183,10 +206,9 @@ def _all_to_all(inst: Instruction, session: Session) -> Kernel:
         members, values = _meet(inst, session, xs)
         me = members.index(session.device)
         if axis is None:
-            return tuple(v[me] for v in values)
+            return _result(inst, [v[me] for v in values])
         blocks = [np.split(np.asarray(v[0]), len(members), axis=axis)[me] for v in values]
-        out = np.concatenate(blocks, axis=axis)
-        return (out,) if inst.shape.is_tuple else out
+        return _result(inst, [np.concatenate(blocks, axis=axis)])
 
     return kernel
 
@@ -241,7 +263,7 @@ def _permute(inst: Instruction, session: Session, xs: tuple[Value, ...]) -> tupl
             by_partition, count, me = False, world.size, device  # global ids
             everyone = tuple(range(world.size))
         else:
-            raise invalid(f"source-target pairs {pairs} name more than the {count} devices of this run")
+            raise invalid(f"source-target pairs {_short(pairs)} name more than this run's {count} devices", hint=_HINT)
     elif by_partition:
         everyone = tuple(world.replica(device) * world.partitions + p for p in range(count))
     else:

@@ -36,13 +36,13 @@ def _sum_type(result: ElementType, operands: Sequence[ElementType], length: int)
     return accumulator(result)
 
 
-def product(x: Array, y: Array, total: ElementType) -> Array:
+def product(x: Array, y: Array, total: ElementType, *, in_order: bool = False) -> Array:
     """Batched matrix product [b,m,k] x [b,k,n] in dtype `total`, the sum type."""
     if total is PRED:
         return np.asarray(np.matmul(x.astype(np.float32), y.astype(np.float32)) > 0)
     if total.is_integer:
         return _integer_product(x, y, total)
-    if x.shape[-1] <= _IN_ORDER:
+    if in_order and x.shape[-1] <= _IN_ORDER:
         return _in_order(x, y)
     return np.asarray(np.matmul(x, y))
 
@@ -88,7 +88,7 @@ def general(
     y3 = np.transpose(y, (*batch[1], *contract[1], *free_y)).reshape(b, k, n)
     if k == 0:
         return np.zeros(shape, total.np)
-    return product(x3, y3, total).reshape(shape)
+    return product(x3, y3, total, in_order=True).reshape(shape)
 
 
 def to_sum_type(x: Array, et: ElementType, total: ElementType) -> Array:
@@ -150,11 +150,11 @@ def _ragged_dot(inst: Instruction, session: Session) -> Kernel:
 
     def kernel(x: Array, y: Array, sizes: Array) -> Array:
         x, y = to_sum_type(x, types[0], total), to_sum_type(y, types[1], total)
-        sizes = np.asarray(sizes)
-        if sizes.ndim != 1:
-            raise unimplemented("ragged-dot with batched group sizes")
+        sizes = np.asarray(sizes).astype(np.int64)
+        if sizes.ndim > 1:
+            raise unimplemented("ragged-dot with batched group sizes: the groups differ between batches")
         ends = np.minimum(np.cumsum(sizes), x.shape[ragged])
-        starts = np.concatenate([[0], ends[:-1]])
+        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
         if ragged in a.lhs_contracting_dims:
             out = _ragged_contracting(x, y, starts, ends)
         else:

@@ -21,7 +21,7 @@ def _fft(inst: Instruction, session: Session) -> Kernel:
         from scipy import fft as sp
 
         x = np.asarray(x)
-        if x.size == 0 or 0 in shape.dims:
+        if x.size == 0 or 0 in shape.dims or 0 in length:
             return np.zeros(shape.dims, shape.element_type.np)
         if kind is FftType.RFFT:
             out = sp.rfftn(x, s=length, axes=axes)

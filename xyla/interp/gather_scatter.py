@@ -44,25 +44,26 @@ def _gather(inst: Instruction, session: Session) -> Kernel:
 
     def kernel(operand: Array, indices: Array) -> Array:
         operand = np.asarray(operand)
+        sizes = [min(s, d) for s, d in zip(a.slice_sizes, operand.shape, strict=True)]  # a dynamic operand may be less
         columns = _index_columns(indices, a.index_vector_dim, len(a.start_index_map))
         batch = tuple(d for i, d in enumerate(np.shape(indices)) if i != a.index_vector_dim)
         starts: dict[int, Array] = {}
         for d, column in zip(a.start_index_map, columns, strict=True):
-            starts[d] = np.clip(column, 0, operand.shape[d] - a.slice_sizes[d])
+            starts[d] = np.clip(column, 0, operand.shape[d] - sizes[d])
         for d, where in zip(a.operand_batching_dims, a.start_indices_batching_dims, strict=True):
             starts[d] = _batch_index(batch, where - (where > a.index_vector_dim))
-        return _take(operand, starts, batch)
+        return _take(operand, sizes, starts, batch)
 
-    def _take(operand: Array, starts: dict[int, Array], batch: tuple[int, ...]) -> Array:
+    def _take(operand: Array, sizes: list[int], starts: dict[int, Array], batch: tuple[int, ...]) -> Array:
         window = [d for d in range(operand.ndim) if d not in gone]
-        full = [d for d in window if a.slice_sizes[d] == operand.shape[d]]
+        full = [d for d in window if sizes[d] == operand.shape[d]]
         indexed = [d for d in range(operand.ndim) if d not in full]
         partial = [d for d in window if d not in full]
-        index = _grid(indexed, partial, starts, [a.slice_sizes[d] for d in partial], len(batch))
+        index = _grid(indexed, partial, starts, [sizes[d] for d in partial], len(batch))
         source = np.transpose(operand, (*indexed, *full))
-        sizes = [*batch, *(a.slice_sizes[d] for d in partial)]
         rows = source[tuple(index)] if index else source
-        rows = np.broadcast_to(rows, (*sizes, *(operand.shape[d] for d in full)))
+        grid = (*batch, *(sizes[d] for d in partial))
+        rows = np.broadcast_to(rows, (*grid, *(operand.shape[d] for d in full)))
         # Now: batch, partial window dims, full window dims. The result interleaves window dims at offset_dims.
         place = {d: len(batch) + i for i, d in enumerate((*partial, *full))}
         out_rank = len(batch) + len(window)

@@ -30,7 +30,7 @@ def _rng_bit_generator(inst: Instruction, session: Session) -> Kernel:
     with_state = inst.shape.is_tuple
 
     def kernel(state: Array) -> object:
-        words = _state_words(np.asarray(state))
+        words = _state_words(state)
         threefry = algorithm is RandomAlgorithm.THREE_FRY or (algorithm is RandomAlgorithm.DEFAULT and len(words) == 2)
         if threefry:
             if len(words) != 2:
@@ -49,8 +49,10 @@ def _rng_bit_generator(inst: Instruction, session: Session) -> Kernel:
     return kernel
 
 
-def _state_words(state: Array) -> list[int]:
-    words = np.ascontiguousarray(state).view(np.uint64).reshape(-1)
+def _state_words(state: Array | tuple[Array, ...]) -> list[int]:
+    """The state as 64-bit words; a tuple's parts follow each other."""
+    parts = state if isinstance(state, tuple) else (state,)
+    words = np.frombuffer(b"".join(np.asarray(p).tobytes() for p in parts), np.uint64)
     if not 2 <= words.size <= 3:
         raise invalid(f"a random state holds 2 or 3 64-bit words, not {words.size}")
     return [int(w) for w in words]

@@ -6,6 +6,7 @@ branches push frames, so neither long chains nor deep call graphs grow Python's 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from inspect import isgeneratorfunction
 from typing import Any
@@ -21,6 +22,10 @@ from xyla.interp.world import SINGLE, Host, World
 from xyla.support.status import Status, XylaError, internal
 
 _EFFECTS = Trait.SIDE_EFFECT | Trait.COLLECTIVE
+# NumPy refuses when the module broke an invariant that the verifier states. Users never see a traceback.
+_BROKEN = (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError, ArithmeticError)
+# Views of constants, made once when the plan is.
+_FREE = (ops.BROADCAST, ops.IOTA)
 # Nested evaluations (a reducer that sorts, a comparator that scatters, ...) recurse; more than this is a mistake.
 MAX_NESTING = 60
 
@@ -82,7 +87,12 @@ def build_plan(comp: Computation, kernel_of: Callable[[Instruction], Kernel], ef
             plan.template[slot] = _located(inst, lambda i: literal_value(i.attrs.literal))
         else:
             kernel = _located(inst, kernel_of)
-            plan.steps.append(Step(inst, kernel, tuple(slots[o] for o in inst.operands), slot))
+            ins = tuple(slots[o] for o in inst.operands)
+            if inst.op in _FREE and all(plan.template[i] is not None for i in ins):
+                values = [plan.template[i] for i in ins]
+                plan.template[slot] = _located(inst, functools.partial(_apply, kernel, values))
+                continue
+            plan.steps.append(Step(inst, kernel, ins, slot))
     plan.root = slots[comp.root]
     _mark_last_uses(plan)
     return plan
@@ -93,6 +103,12 @@ def _located(inst: Instruction, fn: Callable[[Instruction], Any]) -> Any:
         return fn(inst)
     except XylaError as e:
         raise e.located(inst.span) from None
+    except _BROKEN as e:
+        raise _failure(inst, Status.INTERNAL, f"{type(e).__name__}: {e}") from e
+
+
+def _apply(kernel: Kernel, values: list[Value], inst: Instruction) -> Value:
+    return kernel(*values)
 
 
 def _needed(comp: Computation, effects: dict[Computation, bool]) -> set[Instruction]:
@@ -217,16 +233,18 @@ def _run(session: Session, plan: Plan, args: Sequence[Value]) -> Value:
         except XylaError as e:
             raise e.located(frame.step.inst.span if frame.step else None) from None
         except MemoryError:
-            raise _failure(frame, Status.RESOURCE_EXHAUSTED, "out of memory") from None
+            raise _failure(_current(frame), Status.RESOURCE_EXHAUSTED, "out of memory") from None
         except RecursionError:
-            raise _failure(frame, Status.RESOURCE_EXHAUSTED, "evaluations nest too deep") from None
-        except (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError, ArithmeticError) as e:
-            # NumPy refused: the module broke an invariant that the verifier states. Users never see a traceback.
-            raise _failure(frame, Status.INTERNAL, f"{type(e).__name__}: {e}") from e
+            raise _failure(_current(frame), Status.RESOURCE_EXHAUSTED, "evaluations nest too deep") from None
+        except _BROKEN as e:
+            raise _failure(_current(frame), Status.INTERNAL, f"{type(e).__name__}: {e}") from e
 
 
-def _failure(frame: _Frame, status: Status, why: str) -> XylaError:
-    inst = frame.step.inst if frame.step else None
+def _current(frame: _Frame) -> Instruction | None:
+    return frame.step.inst if frame.step else None
+
+
+def _failure(inst: Instruction | None, status: Status, why: str) -> XylaError:
     if inst is None:
         return internal(why)
     return XylaError(status, f"while evaluating %{inst.name} = {inst.op.name}: {why}", span=inst.span)
@@ -237,15 +255,23 @@ def _advance(frame: _Frame) -> Any:
     env = frame.env
     for step in frame.rest:
         frame.step = step
+        ins = step.ins
         if step.calls:
-            frame.gen = step.kernel(*[env[i] for i in step.ins])
+            frame.gen = step.kernel(*[env[i] for i in ins])
             for i in step.dead:
                 env[i] = None
             request = _resume(frame, None)
             if request is not None:
                 return request
             continue
-        env[step.out] = step.kernel(*[env[i] for i in step.ins])
+        # One and two operands are nearly all there is: loops of small bodies live on this.
+        arity = len(ins)
+        if arity == 2:
+            env[step.out] = step.kernel(env[ins[0]], env[ins[1]])
+        elif arity == 1:
+            env[step.out] = step.kernel(env[ins[0]])
+        else:
+            env[step.out] = step.kernel(*[env[i] for i in ins])
         for i in step.dead:
             env[i] = None
     return None

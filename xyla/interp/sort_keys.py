@@ -126,9 +126,20 @@ def _simple(inst: Instruction, memo: dict[tuple[int, int], bool]) -> _Key | None
 def _same_key(
     inst: Instruction, direction: ComparisonDirection, key: _Key | None, memo: dict[tuple[int, int], bool]
 ) -> bool:
-    """Whether `inst` tests `key` for (in)equality between the two sides."""
+    """Whether `inst` tests `key` for (in)equality between the two sides.
+
+    Written k(a) == k(b), or as a tie: (k(a) < k(b)) == (k(b) < k(a)).
+    """
     if key is None or inst.op is not ops.COMPARE or inst.attrs.direction is not direction:
         return False
+    one, other = (_simple(o, memo) for o in inst.operands)
+    if one is not None and other is not None:
+        return (
+            one.descending != other.descending
+            and one.total == other.total == key.total
+            and _equal(one.inst, key.inst)
+            and _equal(other.inst, key.inst)
+        )
     if (inst.attrs.type is ComparisonType.TOTALORDER) != key.total and key.inst.shape.element_type.is_float:
         return False
     x, y = inst.operands
