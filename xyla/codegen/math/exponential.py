@@ -91,16 +91,24 @@ def _exp_minus_one_of(b: Builder, r: Val, *, short: bool = False) -> Val:
     return b.fma(b.fmul(r, r), polynomial(b, r, _EXP_SHORT if short else _EXP[r.ty]), r)
 
 
-def exp(b: Builder, x: Val, *, halvings: int = 0, short: bool = False) -> Val:
-    """e^x / 2^halvings, the division done in the exponent: it does not overflow before its result does.
-
-    `short` (f64 only) computes to f32's accuracy.
-    """
+def exp(b: Builder, x: Val, *, halvings: int = 0) -> Val:
+    """e^x / 2^halvings, the division done in the exponent: it does not overflow before its result does."""
     fmt = format_of(x)
     low, high = _EXP_RANGE[fmt.ty]
     n, r = _reduce(b, _clamp(b, x, low, high + halvings), fmt)
-    value = b.fadd(_exp_minus_one_of(b, r, short=short), 1.0)
+    value = b.fadd(_exp_minus_one_of(b, r), 1.0)
     return scale(b, value, b.sub(n, halvings) if halvings else n)
+
+
+def exp_moderate(b: Builder, x: Val, *, short: bool = False) -> Val:
+    """e^x for arguments whose result is known to be normal (|x| <= 80, f64 700): no clamping, one scaling.
+
+    NaN gives NaN. `short` (f64 only) computes to f32's accuracy.
+    """
+    fmt = format_of(x)
+    n, r = _reduce(b, x, fmt)
+    value = b.fadd(_exp_minus_one_of(b, r, short=short), 1.0)
+    return b.fmul(value, power_of_two(b, n, fmt))
 
 
 def exp_sum(b: Builder, high: Val, low: Val) -> Val:
@@ -247,7 +255,8 @@ def tanh(b: Builder, x: Val) -> Val:
     ax = b.fabs(x)
     z = b.fmul(x, x)
     small = b.fma(b.fmul(z, ax), polynomial(b, z, _TANH[x.ty]), ax)
-    e = exp(b, b.fadd(ax, ax))
+    capped = b.select(b.fcmp("ogt", ax, 20.0), 20.0, ax)  # tanh(20) rounds to 1
+    e = exp_moderate(b, b.fadd(capped, capped))
     large = b.fsub(1.0, b.fdiv(2.0, b.fadd(e, 1.0)))
     return b.copysign(b.select(b.fcmp("olt", ax, 0.6), small, large), x)
 

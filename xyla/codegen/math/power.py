@@ -7,7 +7,7 @@ the special cases are C's.
 from __future__ import annotations
 
 from xyla.codegen.llvm import Builder, Val, constant
-from xyla.codegen.math.exponential import exp, exp_sum, split
+from xyla.codegen.math.exponential import exp_moderate, exp_sum, split
 from xyla.codegen.math.formats import (
     DOUBLE,
     INF,
@@ -47,7 +47,11 @@ def _power_single(b: Builder, x: Val, y: Val) -> Val:
     z = b.fmul(s, s)
     log_m = b.fma(b.fmul(s, z), polynomial(b, z, _LOG_SHORT), b.fadd(s, s))
     log_x = b.fma(b.cast("sitofp", e, "double"), _LN2_ROUNDED, log_m)
-    return b.cast("fptrunc", exp(b, b.fmul(b.cast("fpext", y, "double"), log_x), short=True), "float")
+    exponent = b.fmul(b.cast("fpext", y, "double"), log_x)
+    # Beyond these the result is 0 or infinite in f32, and still normal in f64.
+    exponent = b.select(b.fcmp("olt", exponent, -150.0), -150.0, exponent)
+    exponent = b.select(b.fcmp("ogt", exponent, 150.0), 150.0, exponent)
+    return b.cast("fptrunc", exp_moderate(b, exponent, short=True), "float")
 
 
 def _power_double(b: Builder, x: Val, y: Val) -> Val:

@@ -41,9 +41,8 @@ def remainder(b: Builder, x: Val, y: Val) -> Val:
     def fast() -> list[Value]:
         quotient = b.round_("trunc", b.fdiv(ax, ay))
         rest = b.fma(b.fneg(quotient), ay, ax)
-        # The rounded quotient may be one too large or, after that, one too small.
+        # Rounding may have carried the quotient up to the next integer, never below its own.
         rest = b.select(b.fcmp("olt", rest, 0.0), b.fadd(rest, ay), rest)
-        rest = b.select(b.fcmp("oge", rest, ay), b.fsub(rest, ay), rest)
         return [b.copysign(rest, x)]
 
     def slow() -> list[Value]:

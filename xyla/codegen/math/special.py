@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xyla.codegen.llvm import Builder, Val, constant
-from xyla.codegen.math.exponential import exp
+from xyla.codegen.math.exponential import exp_moderate
 from xyla.codegen.math.formats import (
     INF,
     SINGLE,
@@ -56,7 +56,7 @@ def erf(b: Builder, x: Val) -> Val:
     end = _ERF_END[x.ty]
     capped = b.select(b.fcmp("ogt", ax, end), end, ax)
     u = b.fsub(capped, _ERF_CENTRE[x.ty])
-    large = b.fsub(1.0, exp(b, b.fma(b.fneg(capped), capped, polynomial(b, u, _LOG_ERFCX[x.ty]))))
+    large = b.fsub(1.0, exp_moderate(b, b.fma(b.fneg(capped), capped, polynomial(b, u, _LOG_ERFCX[x.ty]))))
     return b.copysign(b.select(b.fcmp("olt", ax, 1.0), small, large), x)
 
 
