@@ -81,6 +81,7 @@ def _header() -> str:
         f'target triple = "{where.triple}"\n'
         f'attributes #0 = {{ nounwind "prefer-vector-width"="512" "target-cpu"="{where.cpu}" }}\n'
         "!0 = !{i32 1}\n"
+        '!1 = !{!"branch_weights", i32 1, i32 2000}\n'
     )
 
 

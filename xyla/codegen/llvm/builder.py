@@ -108,11 +108,20 @@ class Builder(Memory):
         self.label(f"{name}.end")
 
     def cond(
-        self, cond: Val, then: Callable[[], Sequence[Value]], orelse: Callable[[], Sequence[Value]]
+        self,
+        cond: Val,
+        then: Callable[[], Sequence[Value]],
+        orelse: Callable[[], Sequence[Value]],
+        *,
+        unlikely: bool = False,
     ) -> list[Value]:
-        """if/else on a scalar; both branches return the same number and types of values."""
+        """if/else on a scalar; both branches return the same number and types of values.
+
+        `unlikely`: the condition seldom holds; registers are kept for the other branch.
+        """
         name = self.fresh("if")
-        self.line(f"br i1 {cond.text}, label %{name}.then, label %{name}.else")
+        hint = ", !prof !1" if unlikely else ""
+        self.line(f"br i1 {cond.text}, label %{name}.then, label %{name}.else{hint}")
         self.label(f"{name}.then")
         model = then()
         yes, yes_from = _flatten(model), self.block_name

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xyla.codegen.llvm import Builder, Param, Val, Value, constant
+from xyla.codegen.llvm import Builder, Param, Val, Value, constant, llvm_type
+from xyla.codegen.llvm.values import mangle
 from xyla.codegen.math.formats import two_sum_fast
 
 # 2/pi, the 1,216 bits after the binary point.
@@ -25,24 +26,47 @@ _HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 
 def reduce_large(b: Builder, x: Val) -> tuple[Val, Val, Val]:
     """(n, r, r_low) with x = n pi/2 + r + r_low (n modulo 4), for finite x of any size. n has the width of x."""
-    _declare(b)
     lanes = x.lanes
-    wide = b.fp_cast(x, "double")
-    int_ty = "i32" if x.ty == "float" else "i64"
-    if lanes == 1:
-        n, r, low = _call(b, wide)
+    result = f"{{ {llvm_type(_int_type(x), lanes)}, {x.type}, {x.type} }}"
+    name = f"xyla.reduce_pio2.{mangle(x.ty, lanes)}"
+    b.needs.helper(name, [Param(x.type, "x")], result, lambda h: _emit_vector(h, Val("%x", x.ty, lanes), result))
+    out = b.emit(f"call {result} @{name}({x.typed})", result)
+    return (
+        b.emit(f"extractvalue {out.typed}, 0", _int_type(x), lanes),
+        b.emit(f"extractvalue {out.typed}, 1", x.ty, lanes),
+        b.emit(f"extractvalue {out.typed}, 2", x.ty, lanes),
+    )
+
+
+def _int_type(x: Val) -> str:
+    return "i32" if x.ty == "float" else "i64"
+
+
+def _emit_vector(h: Builder, x: Val, result: str) -> None:
+    """The scalar helper for each lane; f32 splits its f64 result."""
+    _declare(h)
+    wide = h.fp_cast(x, "double")
+    if x.lanes == 1:
+        n, r, low = _call(h, wide)
     else:
-        zero_n, zero = constant(0, "i64", lanes), constant(0.0, "double", lanes)
-        with b.loop(0, lanes, carry=[zero_n, zero, zero]) as lp:
-            one = _call(b, b.extract(wide, lp.i))
-            lp.next(*(b.insert(v, s, lp.i) for v, s in zip(_vals(lp.carried), one, strict=True)))
+        zero_n, zero = constant(0, "i64", x.lanes), constant(0.0, "double", x.lanes)
+        with h.loop(0, x.lanes, carry=[zero_n, zero, zero]) as lp:
+            one = _call(h, h.extract(wide, lp.i))
+            lp.next(*(h.insert(v, s, lp.i) for v, s in zip(_vals(lp.carried), one, strict=True)))
         n, r, low = _vals(lp.results)
-    n = b.int_cast(n, int_ty, signed=True)
-    if x.ty == "double":
-        return n, r, low
-    single = b.cast("fptrunc", r, "float")
-    rest = b.fadd(b.fsub(r, b.cast("fpext", single, "double")), low)
-    return n, single, b.cast("fptrunc", rest, "float")
+    n = h.int_cast(n, _int_type(x), signed=True)
+    if x.ty == "float":
+        single = h.cast("fptrunc", r, "float")
+        rest = h.fadd(h.fsub(r, h.cast("fpext", single, "double")), low)
+        r, low = single, h.cast("fptrunc", rest, "float")
+    _return_three(h, result, n, r, low)
+
+
+def _return_three(h: Builder, result: str, *parts: Val) -> None:
+    value = Val("poison", result)
+    for k, part in enumerate(parts):
+        value = h.emit(f"insertvalue {value.typed}, {part.typed}, {k}", result)
+    h.ret(value)
 
 
 def _vals(values: Sequence[Value]) -> list[Val]:
@@ -83,9 +107,7 @@ def _emit_helper(h: Builder) -> None:
     flip = h.xor(negative, h.icmp("slt", bits, 0))
     r, rest = h.select(flip, h.fneg(r), r), h.select(flip, h.fneg(rest), rest)
     n = h.select(h.icmp("slt", bits, 0), h.sub(0, n), n)
-    partial = h.emit(f"insertvalue {_RESULT} poison, {n.typed}, 0", _RESULT)
-    partial = h.emit(f"insertvalue {partial.typed}, {r.typed}, 1", _RESULT)
-    h.ret(h.emit(f"insertvalue {partial.typed}, {rest.typed}, 2", _RESULT))
+    _return_three(h, _RESULT, n, r, rest)
 
 
 def _fraction_words(h: Builder, mantissa: Val, first: Val) -> tuple[Val, Val]:

@@ -51,7 +51,7 @@ def remainder(b: Builder, x: Val, y: Val) -> Val:
         b.needs.helper(name, params, llvm_type(x.ty, x.lanes), lambda h: _remainder_helper(h, x.lanes))
         return [b.call(name, [x, y], x.ty, x.lanes)]
 
-    (out,) = b.cond(b.all(easy), fast, slow)
+    (out,) = b.cond(b.any(b.not_(easy)), slow, fast, unlikely=True)
     assert isinstance(out, Val)
     return out
 

@@ -57,7 +57,7 @@ def _reduce(b: Builder, x: Val) -> tuple[Val, Val, Val]:
         n2, r2, low2 = reduce_large(b, b.select(b.or_(fits, b.not_(finite)), 0.0, x))
         return [b.select(fits, n, n2), b.select(b.or_(fits, b.not_(finite)), r, r2), b.select(fits, low, low2)]
 
-    out = b.cond(slow_wanted, large, lambda: [n, r, low])
+    out = b.cond(slow_wanted, large, lambda: [n, r, low], unlikely=True)
     n3, r3, low3 = (v for v in out if isinstance(v, Val))
     return n3, r3, low3
 
