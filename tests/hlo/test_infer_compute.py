@@ -211,10 +211,24 @@ def test_select_and_scatter():
     fails("expected pred[]", ops.SELECT_AND_SCATTER, ["f32[8]", "f32[4]", "f32[]"], window((2, 2)), [add, add])
 
 
+def test_select_and_scatter_signatures():
+    module = Module("m")
+    add = reducer(module, F32)
+    ge = computation(module, ["f32[]", "f32[]"], ops.COMPARE, CompareAttrs(ComparisonDirection.GE))
+    ints = computation(module, ["s32[]", "s32[]"], ops.COMPARE, CompareAttrs(ComparisonDirection.GE))
+    operands = ["f32[8]", "f32[4]", "f32[]"]
+    fails("parameter 0 of computation", ops.SELECT_AND_SCATTER, operands, window((2, 2)), [ints, add])
+    fails("operand 2 is f32[1]", ops.SELECT_AND_SCATTER, [*operands[:2], "f32[1]"], window((2, 2)), [ge, add])
+
+
 def test_map():
     module = Module("m")
     to_pred = computation(module, ["f32[]", "f32[]"], ops.COMPARE, CompareAttrs(ComparisonDirection.GE))
     assert infer(ops.MAP, ["f32[2,3]", "f32[2,3]"], DimensionsAttrs((0, 1)), [to_pred]) == "pred[2,3]"
+    fails("operand 1 is f32[3,2]", ops.MAP, ["f32[2,3]", "f32[3,2]"], DimensionsAttrs((0, 1)), [to_pred])
+    pair = argmax_like(module)
+    operands = ["f32[2]", "s32[2]", "f32[2]", "s32[2]"]
+    fails("returns (f32[], s32[]), expected a scalar", ops.MAP, operands, DimensionsAttrs((0,)), [pair])
     fails("dimensions {1,0}", ops.MAP, ["f32[2,3]", "f32[2,3]"], DimensionsAttrs((1, 0)), [to_pred])
     fails("takes 2 parameters", ops.MAP, ["f32[2,3]"], DimensionsAttrs((0, 1)), [to_pred])
     fails("parameter 0 of", ops.MAP, ["s32[2]", "s32[2]"], DimensionsAttrs((0,)), [to_pred])
@@ -232,6 +246,14 @@ def test_sort():
     fails("expected pred[]", ops.SORT, ["f32[2]"], SortAttrs(0), [reducer(module, F32)])
 
 
+def three(module):
+    """A scan body that takes three carries and returns two values."""
+    comp = module.add_computation("three")
+    params = [parameter(comp, "f32[4]") for _ in range(4)]
+    comp.set_root(comp.add(ops.TUPLE, params[:2]))
+    return comp
+
+
 def test_scan():
     module = Module("m")
     body = module.add_computation("body")
@@ -241,6 +263,17 @@ def test_scan():
     attrs = ScanAttrs(dimension=1, num_carries=1)
     assert infer(ops.SCAN, ["f32[4,7]", "f32[4]"], attrs, [body]) == "(f32[4,7], f32[4])"
     fails("parameter 1 of computation", ops.SCAN, ["f32[4,7]", "f32[5]"], attrs, [body])
+    fails(
+        "returns 2 values, expected 3 carries",
+        ops.SCAN,
+        ["f32[4,7]", *["f32[4]"] * 3],
+        ScanAttrs(1, 3),
+        [three(module)],
+    )
+    swapped = module.add_computation("swapped")
+    y, start = parameter(swapped, "f32[4]"), parameter(swapped, "f32[5]")
+    swapped.set_root(swapped.add(ops.TUPLE, [start, y]))
+    fails("returns carry f32[4], expected f32[5]", ops.SCAN, ["f32[4,7]", "f32[5]"], attrs, [swapped])
     fails("num_carries 2 is out of range", ops.SCAN, ["f32[4,7]", "f32[4]"], ScanAttrs(1, 2), [body])
 
 
@@ -304,6 +337,10 @@ BITS = RngBitGeneratorAttrs(RandomAlgorithm.PHILOX)
         (ops.RNG_BIT_GENERATOR, ["u64[3]"], "(u64[3], u32[7])", BITS, None),
         (ops.RNG_BIT_GENERATOR, ["u64[3]"], "u32[7]", BITS, None),
         (ops.RNG_BIT_GENERATOR, ["u64[3]"], "(u64[2], u32[7])", BITS, "expected (u64[3], bits)"),
+        (ops.RNG, ["c64[]", "c64[]"], "c64[2]", NORMAL, "expected an array of real numbers"),
+        (ops.RNG, ["f32[]", "f32[]", "s32[2]"], "f32[2,3]", NORMAL, None),
+        (ops.RNG, ["f32[]", "f32[]", "f32[2]"], "f32[2,3]", NORMAL, "operand 2 is f32[2]"),
+        (ops.RNG_BIT_GENERATOR, ["u64[3]"], "token[]", BITS, "expected bits or (state, bits)"),
         (ops.RNG_GET_AND_UPDATE_STATE, [], "u64[2]", DeltaAttrs(1), None),
         (ops.RNG_GET_AND_UPDATE_STATE, [], "u64[3]", DeltaAttrs(1), "expected u64[2]"),
     ],
@@ -326,6 +363,11 @@ def test_reducer_signature():
     mixed.set_root(wide)
     fails("returns f32[] but takes bf16[]", ops.REDUCE, ["bf16[2]", "bf16[]"], ReduceAttrs((0,)), [mixed])
     rows = computation(module, ["f32[2]", "f32[2]"], ops.ADD)
+    narrow = module.add_computation("narrow")
+    first = parameter(narrow, "f32[]")
+    parameter(narrow, "s32[]")
+    narrow.set_root(narrow.add(ops.NEGATE, [first]))
+    fails("parameter 1 of computation 'narrow' is s32[]", ops.REDUCE, ["f32[2]", "f32[]"], ReduceAttrs((0,)), [narrow])
     fails("returns f32[2], expected a scalar", ops.REDUCE, ["f32[2]", "f32[]"], ReduceAttrs((0,)), [rows])
 
 

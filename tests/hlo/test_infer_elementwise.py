@@ -43,6 +43,11 @@ BAD = [
     (ops.ADD, ["f32[2]", "s32[2]"], "operand 1 is s32[2], expected f32[2]"),
     (ops.ADD, ["f32[2]", "f32[]"], "operand 1 is f32[], expected f32[2]"),
     (ops.ADD, ["token[]", "token[]"], "operand 0 is token[], expected an array"),
+    (ops.ADD, ["(f32[], f32[])", "(f32[])"], "operand 0 is (f32[], f32[]), expected an array"),
+    (ops.ABS, ["pred[2]"], "operand 0 is pred[2], expected an array of numbers"),
+    (ops.REAL, ["s32[2]"], "operand 0 is s32[2], expected a floating-point or complex array"),
+    (ops.SELECT, ["pred[]", "token[]", "token[]"], "operand 1 is token[], expected an array"),
+    (ops.CLAMP, ["f32[]", "token[]", "f32[]"], "operand 1 is token[], expected an array"),
     (ops.SUBTRACT, ["pred[2]", "pred[2]"], "operand 0 is pred[2], expected an array of numbers"),
     (ops.AND, ["f32[2]", "f32[2]"], "operand 0 is f32[2], expected an integer or pred array"),
     (ops.SHIFT_LEFT, ["pred[2]", "pred[2]"], "operand 0 is pred[2], expected an integer array"),
@@ -74,6 +79,8 @@ def test_error(op, operands, want):
 
 def test_compare():
     assert infer(ops.COMPARE, ["f32[2]{0}", "f32[2]{0}"], LT) == "pred[2]{0}"
+    with pytest.raises(XylaError, match="expected an array"):
+        infer(ops.COMPARE, ["token[]", "token[]"], LT)
     with pytest.raises(XylaError, match="does not order complex numbers"):
         infer(ops.COMPARE, ["c64[2]", "c64[2]"], LT)
 
@@ -96,6 +103,8 @@ def test_reduce_precision():
     assert infer(ops.REDUCE_PRECISION, ["f32[2]"], ReducePrecisionAttrs(5, 10)) == "f32[2]"
     with pytest.raises(XylaError, match="exponent_bits is 0"):
         infer(ops.REDUCE_PRECISION, ["f32[2]"], ReducePrecisionAttrs(0, 10))
+    with pytest.raises(XylaError, match="expected a floating-point array"):
+        infer(ops.REDUCE_PRECISION, ["s32[2]"], ReducePrecisionAttrs(5, 10))
     with pytest.raises(XylaError, match="mantissa_bits is -1"):
         infer(ops.REDUCE_PRECISION, ["f32[2]"], ReducePrecisionAttrs(5, -1))
 
@@ -116,6 +125,9 @@ STATED_BAD = [
     (ops.BITCAST_CONVERT, ["c64[4]"], "u64[4]", "no bits in common"),
     (ops.STOCHASTIC_CONVERT, ["f32[2]", "u16[2]"], "bf16[2]", "operand 1 is u16[2], expected 32-bit integers"),
     (ops.STOCHASTIC_CONVERT, ["f32[2]", "s32[2]"], "bf16[2]", "operand 1 is s32[2]"),
+    (ops.STOCHASTIC_CONVERT, ["s32[2]", "u32[2]"], "bf16[2]", "operand 0 is s32[2], expected a floating-point"),
+    (ops.STOCHASTIC_CONVERT, ["f32[2]", "u32[2]"], "bf16[3]", "result is bf16[3], expected the dims"),
+    (ops.BITCAST_CONVERT, ["f32[4]"], "token[]", "result is token[], expected an array"),
 ]
 
 

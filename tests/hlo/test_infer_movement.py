@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from xyla.hlo import ops
@@ -21,7 +23,7 @@ from xyla.hlo.ops.movement import (
 from xyla.hlo.verifier import check_instruction
 from xyla.support.dtypes import F32
 from xyla.support.status import XylaError
-from xyla.testing.build import infer, reducer, single_op
+from xyla.testing.build import infer, parameter, reducer, single_op
 
 
 def dims(*of):
@@ -70,6 +72,9 @@ BAD = [
     (ops.DYNAMIC_SLICE, ["f32[4,4]", "s32[]", "s64[]"], DynamicSliceAttrs((1, 1)), "expected s32[] like operand 1"),
     (ops.DYNAMIC_UPDATE_SLICE, ["f32[4]", "f32[5]", "s32[]"], NO_ATTRS, "at most 4 elements in dimension 0"),
     (ops.DYNAMIC_UPDATE_SLICE, ["f32[4]", "s32[4]", "s32[]"], NO_ATTRS, "operand 1 is s32[4], expected an update"),
+    (ops.DYNAMIC_SLICE, ["f32[4,4]", "s32[]", "s32[]"], DynamicSliceAttrs((1,)), "has 1 sizes for rank 2"),
+    (ops.DYNAMIC_SLICE, ["f32[4,4]", "s32[3]"], DynamicSliceAttrs((1, 1)), "operand 1 is s32[3], expected 2 start"),
+    (ops.PAD, ["f32[3,3]", "f32[]"], pad((0, 0)), "padding has 1 dimensions for rank 2"),
     (ops.PAD, ["f32[3]", "f32[1]"], pad((0, 0)), "operand 1 is f32[1], expected f32[]"),
     (ops.PAD, ["f32[3]", "f32[]"], pad((0, -4)), "leaves size -1"),
     (ops.PAD, ["f32[3]", "f32[]"], pad((0, 0, -1)), "interior padding of dimension 0 is -1"),
@@ -108,6 +113,8 @@ STATED = [
     (ops.BITCAST, ["f32[6]"], NO_ATTRS, "s32[3,2]", None),
     (ops.BITCAST, ["f32[6]"], NO_ATTRS, "s8[3,2]", "has 6 bytes, operand 0 f32[6] has 24"),
     (ops.BITCAST, ["f32[6]"], NO_ATTRS, "(f32[6])", "expected a bitcast of f32[6]"),
+    (ops.BITCAST, ["(f32[6])"], NO_ATTRS, "(f32[6])", None),
+    (ops.BITCAST, ["(f32[6])"], NO_ATTRS, "(f32[5])", "result is (f32[5]), expected (f32[6])"),
 ]
 
 
@@ -162,6 +169,14 @@ def test_gather_with_batching_dims():
         ({"offset_dims": (3,)}, "offset_dims {3} holds 3, out of range for rank 3"),
         ({"start_index_map": (0, 1)}, "has 2 entries, indices have 1"),
         ({"index_vector_dim": 3}, "index_vector_dim 3 is out of range"),
+        ({"operand_batching_dims": (0,)}, "collapsed_slice_dims and operand_batching_dims share a dimension"),
+        (
+            {"operand_batching_dims": (0,), "collapsed_slice_dims": ()},
+            "start_index_map and operand_batching_dims share a dimension",
+        ),
+        ({"start_indices_batching_dims": (2,), "index_vector_dim": 2}, "start_indices_batching_dims {2} holds 2"),
+        ({"start_indices_batching_dims": (1,), "index_vector_dim": 1}, "holds index_vector_dim 1"),
+        ({"start_indices_batching_dims": (0,)}, "differ in length"),
         (
             {"collapsed_slice_dims": (1, 0), "offset_dims": (), "slice_sizes": (1, 1)},
             "collapsed_slice_dims {1,0} must be ascending",
@@ -207,3 +222,26 @@ def test_scatter_errors(operands, want):
     with pytest.raises(XylaError) as caught:
         infer(ops.SCATTER, operands, SCATTER, [reducer(Module("m"), F32)])
     assert want in caught.value.message
+
+
+def test_variadic_scatter():
+    module = Module("m")
+    keep = module.add_computation("keep")
+    params = [parameter(keep, of) for of in ("f32[]", "s32[]", "f32[]", "s32[]")]
+    keep.set_root(keep.add(ops.TUPLE, params[2:]))
+    updates = ["f32[4,8]", "s32[4,8]"]
+    operands = ["f32[10,8]", "s32[10,8]", "s32[4]", *updates]
+    assert infer(ops.SCATTER, operands, SCATTER, [keep]) == "(f32[10,8], s32[10,8])"
+    with pytest.raises(XylaError, match=r"operand 1 is s32\[9,8\], expected the dims of f32\[10,8\]"):
+        infer(ops.SCATTER, ["f32[10,8]", "s32[9,8]", "s32[4]", *updates], SCATTER, [keep])
+
+
+def test_scatter_window_dims():
+    attrs = ScatterAttrs(update_window_dims=(0, 1), scatter_dims_to_operand_dims=(0,), index_vector_dim=1)
+    with pytest.raises(XylaError, match="has 1 entries for 2 window dimensions"):
+        infer(
+            ops.SCATTER,
+            ["f32[10,8]", "s32[4]", "f32[4,8]"],
+            replace(attrs, update_window_dims=(1,)),
+            [reducer(Module("m"), F32)],
+        )

@@ -91,6 +91,22 @@ def test_call_cycle():
     only(module, "computation 'a' calls itself")
 
 
+def test_computation_of_another_module(module):
+    module.computations["add"].module = Module("other")
+    only(module, "computation 'add' belongs to another module")
+
+
+def test_instruction_of_another_computation(module):
+    stray = module.computations["add"].parameters[0]
+    module.entry.instructions[stray] = None
+    only(module, "is listed in computation 'main' but belongs to 'add'")
+
+
+def test_parameter_not_listed(module):
+    del module.entry.instructions[inst(module, "y")]
+    only(module, "%y = parameter: is a parameter of computation 'main' but not in it")
+
+
 def test_no_root(module):
     module.add_computation("empty")
     only(module, "computation 'empty' has no root")
@@ -162,6 +178,8 @@ def test_control_dependencies(module):
     x, s = inst(module, "x"), inst(module, "s")
     s.control_predecessors = (x,)
     only(module, "control predecessor %x does not name it as a successor")
+    s.control_predecessors = (module.computations["add"].root,)
+    only(module, "control predecessor %c is not in computation 'main'")
     s.control_predecessors = ()
     x.control_successors = (s,)
     only(module, "control successor %s does not name it as a predecessor")
@@ -177,6 +195,17 @@ def test_counts(module):
     rewriter.set_operands(r, [])
     with pytest.raises(XylaError, match="0 operands, expected at least 2"):
         check_instruction(r)
+
+
+def test_leaves(module):
+    zero = inst(module, "zero")
+    rewriter.set_shape(zero, shape("s32[]"))
+    with pytest.raises(XylaError, match=r"result is s32\[\], expected f32\[\]"):
+        check_instruction(zero)
+    x = inst(module, "x")
+    x.attrs = ParameterAttrs(-1)
+    with pytest.raises(XylaError, match="parameter number -1 is negative"):
+        check_instruction(x)
 
 
 def test_bounds_and_precision_are_not_compared_for_computing_ops(module):
@@ -228,6 +257,11 @@ def test_alias_twice():
     only(module, "parameter 0 {} is aliased twice")
     module.config.input_output_aliases = (InputOutputAlias((), 0, ()),)
     only(module, "aliases a tuple")
+    module.config.input_output_aliases = (InputOutputAlias((0,), 0, ()),) * 2
+    only(module, "the output is aliased twice")
+    module.config.input_output_aliases = ()
+    module.config.buffer_donors = (BufferDonor(0, ()),) * 2
+    only(module, "buffer_donor parameter 0 {}: is given twice")
 
 
 def test_counts_of_devices(module):
@@ -305,6 +339,29 @@ def test_broken_layout(old, new, want):
         rewriter.set_shape(inst(module, "c"), shape("f32[4,6]"))
     assert violations(module) == []
     only(module, want, layout_sensitive=True)
+
+
+def test_loop_body_keeps_the_layout():
+    text = """HloModule m
+
+cond {
+  s = f32[4,6]{1,0} parameter(0)
+  ROOT c = pred[] constant(false)
+}
+
+body {
+  s = f32[4,6]{1,0} parameter(0)
+  ROOT r = f32[4,6]{0,1} copy(s)
+}
+
+ENTRY main {
+  x = f32[4,6]{1,0} parameter(0)
+  ROOT w = f32[4,6]{1,0} while(x), condition=cond, body=body
+}
+"""
+    module = parse(text, "m.hlo")
+    assert violations(module) == []
+    only(module, "%w = while: body returns layout f32[4,6]{0,1}, expected f32[4,6]{1,0}", layout_sensitive=True)
 
 
 # -- incremental -------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import pytest
 from xyla.formats.hlo_text import parse
 from xyla.hlo import rewriter
 from xyla.hlo.attr_types import ReplicaGroups
+from xyla.hlo.shape import TOKEN_SHAPE
 from xyla.hlo.verifier import violations
 
 CONTROL = """
@@ -178,6 +179,17 @@ BROKEN = [
     ("rcv = (f32[4], u32[], token[])", "rcv = (f32[4], u32[])", "rcv = recv: result is (f32[4], u32[])"),
     ("rd = (f32[4], token[])", "rd = (f32[5], token[])", "rd = recv-done: result is (f32[5], token[])"),
     ("send-done(snd)", "send-done(feed)", "operand 0 is (f32[4], token[]), expected (data, u32[], token[])"),
+    ("copy-done(cs)", "copy-done(cc)", "cd = copy-done: operand 0 is f32[4], expected (destination, source, context)"),
+    (
+        "async-done(start)",
+        "async-done(feed)",
+        "done = async-done: operand 0 is (f32[4], token[]), expected ((operands)",
+    ),
+    (
+        "conditional(which, y, y), true_computation=twice, false_computation=negated",
+        "conditional(which, y), branch_computations={twice}",
+        "c = conditional: 1 branches, expected 2",
+    ),
     ("iota_dimension=0", "iota_dimension=1", "count = iota: iota_dimension 1 is out of range for rank 1"),
     (
         "count = s32[4] iota()",
@@ -382,3 +394,9 @@ def test_negative_device():
     cb = module.entry.find("cb")
     rewriter.set_attrs(cb, replace(cb.attrs, replica_groups=ReplicaGroups(((0, -1),))))
     assert [e.message for e in violations(module)] == ["%cb = collective-broadcast: replica_groups holds -1"]
+
+
+def test_iota_is_an_array():
+    module = parse(CONTROL, "m.hlo")
+    rewriter.set_shape(module.entry.find("count"), TOKEN_SHAPE)
+    assert any("%count = iota: result is token[], expected an array" in e.message for e in violations(module))

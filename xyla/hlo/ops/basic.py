@@ -62,9 +62,7 @@ _LEAF = Trait.LEAF
 PARAMETER = define(
     OpDef("parameter", 0, ParameterAttrs, None, _SEM + "parameter", _LEAF, verify=rules.verify_parameter)
 )
-CONSTANT = define(
-    OpDef("constant", 0, ConstantAttrs, rules.constant_shape, _SEM + "constant", _LEAF, verify=rules.verify_constant)
-)
+CONSTANT = define(OpDef("constant", 0, ConstantAttrs, rules.constant_shape, _SEM + "constant", _LEAF))
 IOTA = define(OpDef("iota", 0, IotaAttrs, None, _SEM + "iota", _LEAF, verify=rules.verify_iota))
 PARTITION_ID = define(OpDef("partition-id", 0, NoAttrs, rules.id_shape, _SEM + "partitionid", _LEAF))
 REPLICA_ID = define(OpDef("replica-id", 0, NoAttrs, rules.id_shape, _SEM + "replicaid", _LEAF))

@@ -151,12 +151,12 @@ def select_and_scatter_shape(shapes: Sequence[Shape], attrs: WindowAttrs, called
         if not same_but_precision(param, element):
             raise invalid(f"parameter {i} of computation {select.name!r} is {bare(param)}, expected {element}")
     need_pred_scalar(select)
+    if init.rank or not same_but_precision(init, element):
+        raise wrong_operand(2, init, element)
     check_reducer(scatter, [init], [Shape.array(source.element_type, ())])
     want = Shape.array(operand.element_type, windowed_dims(attrs.window, operand.dims), None, operand.dynamic)
     if not same_but_precision(source, want):
         raise wrong_operand(1, source, want)
-    if init.rank or not same_but_precision(init, element):
-        raise wrong_operand(2, init, element)
     return operand
 
 

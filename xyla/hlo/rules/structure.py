@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from xyla.hlo.op_def import Attrs
-from xyla.hlo.rules.common import bare, need_dim, same, wrong_operand
+from xyla.hlo.rules.common import bare, need_dim, wrong_operand
 from xyla.hlo.shape import TOKEN_SHAPE, Shape
 from xyla.support.dtypes import U32
 from xyla.support.status import invalid
@@ -85,12 +85,6 @@ def verify_iota(inst: Instruction) -> None:
         raise invalid(f"result is {bare(shape)}, expected an array of numbers")
     if shape.rank or inst.attrs.iota_dimension:
         need_dim("iota_dimension", inst.attrs.iota_dimension, shape.rank)
-
-
-def verify_constant(inst: Instruction) -> None:
-    """constant: the stated shape is the literal's."""
-    if not same(inst.shape, inst.attrs.literal.shape):
-        raise invalid(f"literal is {bare(inst.attrs.literal.shape)}, expected {bare(inst.shape)}")
 
 
 def verify_parameter(inst: Instruction) -> None:

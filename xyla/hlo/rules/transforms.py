@@ -174,12 +174,6 @@ def verify_rng_bit_generator(inst: Instruction) -> None:
         raise invalid(f"result is {bare(result)}, expected ({bare(state)}, bits)")
 
 
-def verify_rng_get_and_update_state(inst: Instruction) -> None:
-    """rng-get-and-update-state: the state is 128 bits, u64[2]."""
-    if bare(inst.shape) is not _STATE:
-        raise invalid(f"result is {bare(inst.shape)}, expected {_STATE}")
-
-
 def rng_state_shape(shapes: Sequence[Shape], attrs: Attrs, called: Sequence[Computation]) -> Shape:
     """rng-get-and-update-state: u64[2]."""
     return _STATE
