@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xyla.clients.compare import compare, default_tolerance, max_ulp
+from xyla.clients.compare import compare, default_tolerance, max_ulp, perturbed
 
 
 def f32(*values: float) -> np.ndarray:
@@ -33,7 +33,24 @@ def test_non_finite_against_other_is_wrong(got: float, want: float) -> None:
 
 def test_tiny_outputs_are_held_to_their_own_scale() -> None:
     assert not compare(f32(2e-20, 1e-20), f32(1e-20, 1e-20)).ok
-    assert compare(f32(100, 1e-5), f32(100, 0)).ok
+
+
+def test_cancellation_is_held_to_the_scale_of_the_output() -> None:
+    assert compare(f32(100, 1e-3), f32(100, 0)).ok
+    assert not compare(f32(100, 1e-1), f32(100, 0)).ok
+    assert not compare(f32(100.1, 0), f32(100, 0)).ok
+    assert not compare(np.array([1e300, 1e300]), np.array([1e300, 1e299])).ok
+    assert not compare(f32(1, 1), f32(1, math.inf)).ok
+
+
+def test_perturbation_moves_every_float_by_one_unit() -> None:
+    values = f32(1, -2, 0, math.inf, math.nan)
+    moved, flags = perturbed([values, np.arange(3)])
+    assert max_ulp(moved, values) == 1
+    assert np.all((moved != values)[:3])
+    assert np.isinf(moved[3])
+    assert np.isnan(moved[4])
+    assert flags.tolist() == [0, 1, 2]
 
 
 def test_integers_are_exact_even_past_2_53() -> None:

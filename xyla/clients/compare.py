@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,9 +62,9 @@ def default_tolerance(dtype: np.dtype[Any], reduction_length: int = 1) -> float:
 def compare(got: Array, want: Array, reduction_length: int = 1, tolerance: float | None = None) -> Comparison:
     """Compares two arrays of one shape and type.
 
-    An element is right when equal, both NaN, or within tolerance * max(|want|, s), where s is 1 or, when every
-    element is smaller than that, the largest finite magnitude in `want`: an output of tiny numbers is held to its
-    own scale.
+    An element is right when equal, both NaN, or within tolerance * max(|want|, s), where s is the root mean square
+    of `want`'s finite elements: rounding errors are of the size of what was summed, not of what is left after
+    cancellation, and an output of tiny numbers is held to its own scale.
     """
     if got.shape != want.shape or got.dtype != want.dtype:
         text = f"is {got.dtype.name}{list(got.shape)}, expected {want.dtype.name}{list(want.shape)}"
@@ -98,8 +99,11 @@ def _compare_floats(got: Array, want: Array, a: Array, b: Array, tolerance: floa
     finite = np.isfinite(a) & np.isfinite(b)
     size = np.abs(b)
     error = np.where(same, 0.0, np.where(finite, np.abs(a - b), np.inf))
-    largest = float(np.max(size, where=np.isfinite(size), initial=0.0))
-    allowed = tolerance * np.maximum(np.where(np.isfinite(size), size, 0.0), min(1.0, largest))
+    known = size[np.isfinite(size)]
+    largest = float(known.max(initial=0.0))
+    # Scaled by the largest, so that the squares neither overflow nor vanish.
+    scale = largest * float(np.sqrt(np.mean((known / largest) ** 2))) if largest > 0 else 0.0
+    allowed = tolerance * np.maximum(np.where(np.isfinite(size), size, 0.0), scale)
     wrong = int(np.count_nonzero(~(same | (error <= allowed))))
     relative = np.where((error == 0) | (size == 0), 0.0, error / size)
     return Comparison(float(error.max()), float(relative.max()), max_ulp(got, want), tolerance, wrong)
@@ -144,6 +148,23 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 def _epsilon(dtype: np.dtype[Any]) -> float:
     finfo: Any = ml_dtypes.finfo  # its own annotations leave the call untyped
     return float(finfo(dtype).eps)
+
+
+def perturbed(args: Sequence[Array], seed: int = 0) -> list[Array]:
+    """The arguments with every finite f32 and f64 element moved to a neighbouring value, up or down by chance.
+
+    How far this moves a program's results tells how far apart two right ways to compute them may be: when it moves
+    them further than the tolerance, the program amplifies rounding and a mismatch proves nothing.
+    """
+    rng = np.random.default_rng(seed)
+    return [_moved(np.asarray(arg), rng) for arg in args]
+
+
+def _moved(array: Array, rng: np.random.Generator) -> Array:
+    if array.dtype not in (np.float32, np.float64):
+        return array
+    towards = np.where(rng.integers(0, 2, array.shape) == 1, np.inf, -np.inf).astype(array.dtype)
+    return np.asarray(np.where(np.isfinite(array), np.nextafter(array, towards), array))
 
 
 def reduction_length(module: Module) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xyla.clients.cli import inputs
-from xyla.clients.compare import compare, reduction_length
+from xyla.clients.compare import compare, perturbed, reduction_length
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.hlo.module import Module
 from xyla.support import flags
@@ -124,12 +124,29 @@ def _check(
 
     length = reduction_length(module)
     start = time.perf_counter()
-    rows = _rows("evaluator", outputs, xyla.interp.run(module, args), length)
+    wanted = xyla.interp.run(module, args)
+    rows = _rows("evaluator", outputs, wanted, length)
     seconds = time.perf_counter() - start
     if stored := inputs.numbered(archive, "expected", "out"):
         rows += _rows("file", outputs, _as_types(stored, outputs), length)
     _print(_comparison_table(rows, f"{engine} against the right results (evaluator: {seconds:.2f} s)"))
-    return OK if all(row.result.ok for row in rows) else MISMATCH
+    if all(row.result.ok for row in rows):
+        return OK
+    _print(*_sensitivity(module, args, wanted, length))
+    return MISMATCH
+
+
+def _sensitivity(module: Module, args: Sequence[Array], wanted: Sequence[Array], length: int) -> list[str]:
+    """Says for which outputs a mismatch proves nothing: the program amplifies its arguments' rounding."""
+    import xyla
+
+    moved = xyla.interp.run(module, perturbed(args))
+    results = [compare(np.asarray(a), np.asarray(b), length) for a, b in zip(moved, wanted, strict=True)]
+    return [
+        f"note: output {i} is ill-conditioned: arguments one unit in the last place away move it by {r.max_abs:.3g}"
+        for i, r in enumerate(results)
+        if not r.ok
+    ]
 
 
 @dataclass(frozen=True, slots=True)
