@@ -218,7 +218,11 @@ def test_s64_to_bf16_rounds_once() -> None:
     [
         ("p = f32[2] parameter(0)\nROOT r = u32[2] bitcast-convert(p)", np.float32([1, -0.0]), [0x3F800000, 1 << 31]),
         ("p = u32[1] parameter(0)\nROOT r = u16[1,2] bitcast-convert(p)", np.array([0x00010002], np.uint32), [[2, 1]]),
-        ("p = u8[2,4] parameter(0)\nROOT r = u32[2] bitcast-convert(p)", np.uint8([[1, 0, 0, 0], [0, 1, 0, 0]]), [1, 256]),
+        (
+            "p = u8[2,4] parameter(0)\nROOT r = u32[2] bitcast-convert(p)",
+            np.uint8([[1, 0, 0, 0], [0, 1, 0, 0]]),
+            [1, 256],
+        ),
         ("p = u8[] parameter(0)\nROOT r = u4[2] bitcast-convert(p)", np.uint8(0x21), [1, 2]),
         ("p = s4[1,2] parameter(0)\nROOT r = u8[1] bitcast-convert(p)", np.array([[-1, 1]], ml_dtypes.int4), [0x1F]),
     ],

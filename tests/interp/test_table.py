@@ -109,7 +109,9 @@ def test_a_changed_computation_is_planned_again() -> None:
     module = parse("HloModule m\nENTRY e { p = f32[] parameter(0) ROOT r = f32[] negate(p) }", "t")
     evaluator = xyla.interp.Evaluator()
     assert evaluator.evaluate_computation(module.entry, [np.float32(2)]) == -2
-    module.entry.set_root(module.entry.add(ops.ADD, (module.entry.root, module.entry.root), shape=module.entry.root.shape))
+    module.entry.set_root(
+        module.entry.add(ops.ADD, (module.entry.root, module.entry.root), shape=module.entry.root.shape)
+    )
     assert evaluator.evaluate_computation(module.entry, [np.float32(2)]) == -4
 
 

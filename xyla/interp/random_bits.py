@@ -1,8 +1,8 @@
 """Counter-based random bits, bit for bit as XLA generates them.
 
 Threefry-2x32 with 20 rounds and Philox-4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
-3", SC 2011). The state is u64[2] or u64[3]: the key, then a 64- or 128-bit counter (low word first). DEFAULT is Philox
-on u64[3] and Threefry on u64[2], told by the state's length.
+3", SC 2011). The state is u64[2] or, for Philox, u64[3]: the key, then a 64- or 128-bit counter (low
+word first). DEFAULT is Philox, as on XLA's CPU and GPU backends.
 """
 
 from __future__ import annotations

@@ -31,15 +31,14 @@ def _rng_bit_generator(inst: Instruction, session: Session) -> Kernel:
 
     def kernel(state: Array) -> object:
         words = _state_words(state)
-        threefry = algorithm is RandomAlgorithm.THREE_FRY or (algorithm is RandomAlgorithm.DEFAULT and len(words) == 2)
-        if threefry:
+        if algorithm is RandomAlgorithm.THREE_FRY:
             if len(words) != 2:
                 raise invalid(f"a Threefry state is u64[2], not {state_shape}")
             bits, counter = threefry_bits(words[0], words[1], dims, et.bits)
             new = [words[0], counter]
         else:
-            # u64[2] is accepted for Philox too: the counter's high word is then 0.
-            start = words[1] | ((words[2] if len(words) > 2 else 0) << 64)
+            # In a two-word state the key is the counter's high word as well.
+            start = words[1] | (words[2] if len(words) > 2 else words[0]) << 64
             bits, counter = philox_bits(words[0], start, dims, et.bits)
             new = [words[0], counter & (2**64 - 1), counter >> 64][: len(words)]
         new_state = np.array(new, np.uint64).view(state_shape.element_type.np).reshape(state_shape.dims)
