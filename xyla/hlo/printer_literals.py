@@ -10,6 +10,10 @@ import numpy.typing as npt
 
 from xyla.hlo.literal import Literal
 from xyla.support.dtypes import ElementType
+from xyla.support.status import Status, XylaError
+
+# More elements than this are not written out: a constant of one value may claim any size without holding it.
+MAX_PRINTED = 1 << 26
 
 
 def literal_text(literal: Literal) -> str:
@@ -19,6 +23,8 @@ def literal_text(literal: Literal) -> str:
     if literal.shape.is_tuple:
         return "(" + ", ".join(literal_text(e) for e in literal.elements) + ")"
     array, shape = literal.array, literal.shape
+    if array.size > MAX_PRINTED:
+        raise XylaError(Status.RESOURCE_EXHAUSTED, f"a constant {shape} is too large to print")
     if array.size > 1 and not any(array.strides):
         # A value stored once is formatted once.
         texts = element_texts(shape.element_type, array.reshape(-1)[:1], scalar=False) * array.size
@@ -87,6 +93,9 @@ def _float_texts(element: ElementType, flat: npt.NDArray[Any]) -> list[str]:
 
 
 def _trimmed(text: str) -> str:
+    # NumPy writes 16777216 as 1.6777216e+07; C's %.9g, which XLA uses, does not.
+    if text.endswith(("e+07", "e+08")):
+        return f"{float(text):.0f}"
     return text.removesuffix(".0")
 
 
@@ -97,14 +106,17 @@ def _narrow_text(element: ElementType, value: Any) -> str:
     bits = int(np.asarray(value).view(unsigned))
     if wide != wide:
         return _nan_text(element, bits)
+    if wide.is_integer() and abs(wide) < 1e5:
+        return f"{wide:.0f}" if wide else ("-0" if bits else "0")
+    # A short text may lie past the largest finite value and still round to it: readers refuse that.
+    largest = float(ml_dtypes.finfo(element.np).max)  # type: ignore[no-untyped-call]
     for digits in range(1, 18):
         text = f"{wide:.{digits}g}"
         with np.errstate(all="ignore"):
             narrow = np.asarray(float(text)).astype(element.np)
-        if int(narrow.view(unsigned)) == bits:
+        if int(narrow.view(unsigned)) == bits and (abs(float(text)) <= largest or np.isinf(wide)):
             break
-    short = repr(float(text))
-    return _trimmed(short) if len(short) <= len(text) + 2 else text
+    return text
 
 
 def _nan_text(element: ElementType, bits: int) -> str:

@@ -113,3 +113,9 @@ def test_a_giant_shape_without_data_costs_nothing() -> None:
     proto.shape.dimensions[0] = 2**60
     with pytest.raises(XylaError, match="has 4 elements"):
         read_literal(proto)
+
+
+def test_a_constant_past_protobufs_limit_is_refused() -> None:
+    with pytest.raises(XylaError) as caught:
+        written(Literal.full(Shape.array(dtypes.F32, (2**20, 2**20)), 0))
+    assert caught.value.status is Status.RESOURCE_EXHAUSTED

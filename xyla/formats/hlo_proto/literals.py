@@ -17,7 +17,7 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.shape import Shape
 from xyla.support import dtypes
 from xyla.support.dtypes import ElementType
-from xyla.support.status import invalid, unimplemented
+from xyla.support.status import Status, XylaError, invalid, unimplemented
 
 # Element types whose values are a repeated field; all others are little-endian bytes.
 _REPEATED = {
@@ -31,6 +31,8 @@ _REPEATED = {
     dtypes.C64: "c64s",
     dtypes.C128: "c128s",
 }
+# protobuf's limit for a message.
+MAX_BYTES = 2**31 - 1
 # Below this many elements the plain list is the fastest way in.
 _SMALL = 256
 # From this size on a constant of one value is stored once (and printed short).
@@ -159,6 +161,8 @@ def write_literal(literal: Literal, proto: pb.LiteralProto) -> None:
 def _write_array(literal: Literal, proto: pb.LiteralProto) -> None:
     et = literal.shape.element_type
     field = _field(et)
+    if literal.shape.num_bytes > MAX_BYTES:
+        raise XylaError(Status.RESOURCE_EXHAUSTED, f"a constant {literal.shape} is larger than a proto may be")
     order = _major_to_minor(literal.shape)
     array = literal.array if order is None else literal.array.transpose(order)
     flat: npt.NDArray[Any] = np.ascontiguousarray(array).reshape(-1)

@@ -21,6 +21,10 @@ from xyla.support.status import XylaError
 _ALIAS_DEF = re.compile(r"^[ \t]*([#!][\w$.\-]+)[ \t]*=", re.MULTILINE)
 _SPLIT = re.compile(r"^[ \t]*// -----.*$", re.MULTILINE)
 _MAX_RESULTS = 1_000_000
+# An alias may name aliases that name aliases: written out, all uses of a file stay below this many parts, and one
+# alias below this depth.
+_MAX_EXPANSION = 1 << 20
+_MAX_ALIAS_DEPTH = 100
 # The two commonest runs of tokens, each in one match: `%x =` and `%a, %b#1, %c`.
 _RESULT = re.compile(r"(%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+))[ \t]*+=[ \t]*+")
 _ID = r"%(?:\d++|[A-Za-z_$.\-][\w$.\-]*+)(?:\#\d++)?"
@@ -61,6 +65,10 @@ class Parser(AttrParser):
         self.locations: dict[str, Location] = {}
         self._alias_index: dict[str, int] | None = None
         self._resolving: list[str] = []
+        # (parts, depth) of each alias written out, and of what is being read.
+        self._sizes: dict[str, tuple[int, int]] = {}
+        self._parts = 0
+        self._alias_depth = 0
         super().__init__(source)
 
     # -- files and aliases -------------------------------------------------------------------------------------
@@ -91,6 +99,21 @@ class Parser(AttrParser):
         self.seek(end + 3)
 
     def _alias_definition(self) -> None:
+        outer, alias, start = (self._parts, self._alias_depth), self.tok, self.start
+        self._parts = self._alias_depth = 0
+        self._alias_value()
+        # The length of the definition counts too, a little: what it holds may be copied wherever it is used.
+        self._sizes[alias] = (self._parts + 1 + (self.start - start) // 65536, self._alias_depth + 1)
+        self._parts, self._alias_depth = outer
+
+    def _count_use(self, alias: str) -> None:
+        parts, depth = self._sizes.get(alias, (1, 1))
+        self._parts += parts
+        self._alias_depth = max(self._alias_depth, depth)
+        if self._parts > _MAX_EXPANSION or self._alias_depth > _MAX_ALIAS_DEPTH:
+            raise self.error(f"alias '{alias[:60]}' names aliases that name aliases: written out they are too large")
+
+    def _alias_value(self) -> None:
         kind, name, start = self.kind, self.tok[1:], self.start
         self.advance()
         self.expect("=")
@@ -115,6 +138,7 @@ class Parser(AttrParser):
         """The type behind `!name`; a definition further down counts."""
         if name not in self.type_aliases:
             self._read_ahead("!" + name)
+        self._count_use("!" + name)
         return self.type_aliases[name]
 
     def lookup_attr_alias(self, name: str) -> Attribute:
@@ -124,6 +148,7 @@ class Parser(AttrParser):
             if location is not None:
                 return LocationAttr(str(location))
             self._read_ahead("#" + name)
+        self._count_use("#" + name)
         return self.attr_aliases[name]
 
     def _read_ahead(self, alias: str) -> None:
