@@ -140,6 +140,16 @@ def test_gather_and_scatter(et: ElementType, lanes: int) -> None:
     assert (back == x).all()
 
 
+def test_tail_mask_of_a_far_end_sets_every_lane() -> None:
+    out = np.zeros(16, np.bool_)
+
+    def body(b: Builder, f: Function) -> None:
+        store_element(b, dtypes.PRED, b.tail_mask(5, f.arg(1), 16), f.arg(0), 0)
+
+    run(body, out, (1 << 32) + 8)
+    assert out.all()
+
+
 def test_scalar_masks_branch() -> None:
     x, out = np.array([3.0], np.float32), np.array([9.0, 9.0], np.float32)
 
