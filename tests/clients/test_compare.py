@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xyla.clients.compare import compare, default_tolerance, max_ulp, perturbed
+from xyla.clients.compare import compare, default_tolerance, is_rounding, max_ulp, perturbed
 
 
 def f32(*values: float) -> np.ndarray:
@@ -84,6 +84,14 @@ def test_ulp_of_small_and_complex_types() -> None:
     )
     f4 = np.array([1.0], ml_dtypes.float4_e2m1fn)
     assert max_ulp(f4, np.array([-1.0], ml_dtypes.float4_e2m1fn)) == 4
+
+
+def test_what_rounding_explains() -> None:
+    wanted, near = f32(1, 2), f32(1, 2.001)
+    moved = compare(near, wanted)
+    assert is_rounding(compare(f32(1, 2.005), wanted), moved)
+    assert not is_rounding(compare(f32(1, 2.1), wanted), moved)
+    assert not is_rounding(compare(f32(1, math.nan), wanted), moved)
 
 
 def test_empty_arrays_agree() -> None:

@@ -16,6 +16,9 @@ from xyla.support.dtypes import by_numpy
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+# How many roundings' worth of error a mismatch may have and still prove nothing (see is_rounding).
+ROUNDINGS = 8
+
 _TOLERANCE = {
     "float64": 1e-10,
     "complex128": 1e-10,
@@ -153,11 +156,19 @@ def _epsilon(dtype: np.dtype[Any]) -> float:
 def perturbed(args: Sequence[Array], seed: int = 0) -> list[Array]:
     """The arguments with every finite f32 and f64 element moved to a neighbouring value, up or down by chance.
 
-    How far this moves a program's results tells how far apart two right ways to compute them may be: when it moves
-    them further than the tolerance, the program amplifies rounding and a mismatch proves nothing.
+    How far this moves a program's results tells how far apart two right ways to compute them may be
+    (`is_rounding`).
     """
     rng = np.random.default_rng(seed)
     return [_moved(np.asarray(arg), rng) for arg in args]
+
+
+def is_rounding(result: Comparison, moved: Comparison) -> bool:
+    """Whether an error is no larger than what rounding explains: `moved` compares perturbed results with true ones.
+
+    Perturbing the arguments is one rounding; a program makes many, each amplified by what follows it, hence the factor.
+    """
+    return math.isfinite(result.max_abs) and result.max_abs <= ROUNDINGS * moved.max_abs
 
 
 def _moved(array: Array, rng: np.random.Generator) -> Array:
