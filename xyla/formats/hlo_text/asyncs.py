@@ -53,6 +53,7 @@ def read(
     own = reader.decode(sugar.op, _take_own(attrs), at)
     record = reader.decode(sugar.wrapped, attrs, at)
     called = read_callees(reader, sugar.wrapped, attrs, at)
+    reader.check_arity(sugar.wrapped, operands, at)
     if shape is None or not shape.is_tuple or len(shape.tuple_shapes) < 2 or not shape.tuple_shapes[0].is_tuple:
         raise cursor.error("an async start has shape ((operands), result, ...)", at)
     inner = Computation(reader.free_name(f"{name}.async"), reader.module)

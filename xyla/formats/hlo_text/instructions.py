@@ -163,7 +163,7 @@ class InstructionReader:
         attrs = scan(cursor, op, self.shapes) if attributes else AttrList()
         record = self._decoder.decode(cursor, op, attrs, at)
         called = read_callees(self, op, attrs, at) if op.called or attrs.roles else ()
-        self._check_arity(op, operands, called, at)
+        self.check_arity(op, operands, at)
         return self.make(comp, name, op, shape, operands, record, called, attrs, at)
 
     def make(
@@ -216,9 +216,8 @@ class InstructionReader:
             raise error.located(cursor.span(start, max(start + 1, end - 1))) from None
         return self.make(comp, name, op, shape, (), build(cursor, op, values, at), (), attrs, at)
 
-    def _check_arity(
-        self, op: OpDef[Any], operands: tuple[Instruction, ...], called: tuple[Computation, ...], at: int
-    ) -> None:
+    def check_arity(self, op: OpDef[Any], operands: tuple[Instruction, ...], at: int) -> None:
+        """Raises a located INVALID_ARGUMENT when `op` does not take that many operands."""
         count = len(operands)
         if op.arity is not None and count != op.arity:
             wants = f"{op.arity} operand{'s' if op.arity != 1 else ''}"

@@ -109,7 +109,7 @@ class Cursor:
         self.skip()
         if self.pos >= len(self.text):
             return "the end of the text"
-        match = re.compile(r'[\w.\-%]+|"[^"\n]{0,30}|.', re.DOTALL).match(self.text, self.pos)
+        match = re.compile(r'[\w.\-%]{1,40}|"[^"\n]{0,30}|.', re.DOTALL).match(self.text, self.pos)
         return f"'{match.group()[:40]}'" if match else "the end of the text"
 
     def match(self, pattern: re.Pattern[str], expected: str) -> re.Match[str]:

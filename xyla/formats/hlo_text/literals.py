@@ -28,6 +28,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[e
 _INTEGER = re.compile(r"-?[0-9]+")
 _KEEP = frozenset(map(ord, "{},"))
 _DROP = {c: None for c in range(128) if c not in _KEEP}
+# Characters of payload that are converted at a time.
+_PIECE = 1 << 20
 _NO_BRACES = {ord("{"): " ", ord("}"): " "}
 _WORDS = {"true": 1, "false": 0, "1": 1, "0": 0}
 
@@ -93,11 +95,19 @@ def _with_own_shape(shape: Shape, payload: str) -> Literal:
 def _dense(shape: Shape, payload: str) -> npt.NDArray[np.generic]:
     if shape.element_type.is_complex:
         payload = _PAIR.sub(r"\1;\2", payload)
-    elements = payload.translate(_NO_BRACES).split(",") if shape.num_elements else []
     skeleton = payload.translate(_DROP)
     if skeleton != _skeleton(shape.dims, len(skeleton)):
-        raise invalid(_nesting_message(shape, payload, len(elements)))
-    return _values(shape.element_type, elements).reshape(shape.dims)
+        raise invalid(_nesting_message(shape, payload, payload.count(",") + 1 if payload.strip(" \n\t{}") else 0))
+    values = np.empty(shape.num_elements, shape.element_type.np)
+    text, at, done = payload.translate(_NO_BRACES), 0, 0
+    # Piece by piece: a list of all the element texts would take far more memory than the text itself.
+    while done < values.size:
+        end = text.find(",", at + _PIECE)
+        texts = text[at : end if end >= 0 else len(text)].split(",")
+        values[done : done + len(texts)] = _values(shape.element_type, texts)
+        done += len(texts)
+        at = end + 1
+    return values.reshape(shape.dims)
 
 
 def _skeleton(dims: tuple[int, ...], limit: int) -> str:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # Instructions inside operand lists, and computations inside attributes, nest at most this deep.
 MAX_NESTING = 32
 
+# A list longer than this is walked name by name, to spare memory; splitting is faster below it.
+_LONG = 1 << 16
+_BARE_RE = re.compile(NAME)
 _PLAIN_RE = re.compile(rf"\s*+((?:%?{NAME}\s*+(?:,\s*+%?{NAME}\s*+)*+)?+)\)")
 _TYPED_RE = re.compile(rf"\s*+({ARRAY_TEXT}\s++)?+%?({NAME})\s*+(?=[,)])")
 _NAME_RE = re.compile(rf"\s*+%?({NAME})\s*+(?=[,)])")
@@ -39,7 +42,10 @@ def read_operands(reader: InstructionReader, comp: Computation) -> tuple[Instruc
         return ()
     names = reader.names
     try:
-        operands = tuple([names[n.strip()] for n in inner.replace("%", "").split(",")])
+        if len(inner) > _LONG:
+            operands = tuple(names[m.group()] for m in _BARE_RE.finditer(inner))
+        else:
+            operands = tuple([names[n.strip()] for n in inner.replace("%", "").split(",")])
     except KeyError:
         return _typed_operands(reader, comp)
     cursor.pos = match.end()
