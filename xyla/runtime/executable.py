@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
-from os import sched_getaffinity
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -37,6 +35,7 @@ from xyla.runtime.program import (
     all_steps,
     slices_of,
 )
+from xyla.runtime.threads import host_threads, run_parts
 from xyla.support.status import Status, XylaError, internal, invalid
 
 ALIGNMENT = 64
@@ -205,22 +204,9 @@ class Executable:
 
         def split(run: Run) -> None:
             address = run.base + offset
-            others = [_pool().submit(function, address, lo, hi) for lo, hi in bounds[1:]]
-            function(address, *bounds[0])
-            for other in others:
-                other.result()
+            run_parts([partial(function, address, lo, hi) for lo, hi in bounds])
 
         return split
-
-
-def host_threads() -> int:
-    """Cores this process may use."""
-    return len(sched_getaffinity(0))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max(host_threads() - 1, 1), thread_name_prefix="xyla-kernel")
 
 
 def _run_all(actions: list[Action]) -> Action:

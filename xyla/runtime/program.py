@@ -1,7 +1,7 @@
 """The runtime program: steps over buffer slices. No HLO in it, so that it can be saved, printed and run anywhere.
 
-A program is a list of allocations and a tree of steps. Every step names its memory by `Slice`; the executable resolves the
-allocations to addresses once a run.
+A program is a list of allocations and a tree of steps. Every step names its memory by `Slice`; the executable resolves
+the allocations to addresses once a run.
 """
 
 from __future__ import annotations
