@@ -7,6 +7,7 @@ a computation's root is in it; called computations belong to the module. All mut
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -182,9 +183,9 @@ class Computation:
     def _link_parameter(self, inst: Instruction) -> None:
         self.parameters.append(inst)
         params = self.parameters
-        # Parameters nearly always come in order; sort only when they did not.
+        # Parameters nearly always come in order; one that does not is put in its place.
         if len(params) > 1 and params[-2].attrs.number > inst.attrs.number:
-            params.sort(key=lambda p: p.attrs.number)
+            insort(params, params.pop(), key=lambda p: p.attrs.number)
 
     def set_root(self, inst: Instruction) -> None:
         """Makes `inst` the value the computation returns."""
