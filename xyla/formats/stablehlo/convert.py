@@ -16,6 +16,7 @@ from xyla.formats.mlir.types import TensorType, Type
 from xyla.formats.stablehlo import (
     chlo,
     entry,
+    quantized_ops,
     rules_collectives,
     rules_compute,
     rules_control,
@@ -47,6 +48,7 @@ RULES: dict[str, Rule] = {
     **rules_collectives.RULES,
     **rules_dynamic.RULES,
     **rules_sdy.RULES,
+    **quantized_ops.RULES,
     **chlo.CHLO,
 }
 
@@ -70,6 +72,8 @@ class Converter:
         self._shapes: dict[int, tuple[Type, Shape]] = {}
         self._metadata: dict[Location, Metadata | None] = {}
         self._scalars: dict[tuple[str, str], Computation] = {}
+        # Programs without quantized types, nearly all, are spared the question at every operation.
+        self._quantized = "quant.uniform" in mlir.source.text
 
     def run(self, main: Operation) -> Module:
         """Converts `main` and all it calls."""
@@ -195,14 +199,17 @@ class Converter:
         rule = RULES.get(op.name)
         if rule is None:
             raise self._unknown(op)
-        result = rule(body, op)
+        if self._quantized and quantized_ops.involved(op):
+            result = quantized_ops.convert(body, op, rule, _bind)
+        else:
+            result = rule(body, op)
         _bind(body, op, result)
         if op.attributes and isinstance(result, Instruction):
             entry.annotate(result, op.attributes)
 
     def _unknown(self, op: Operation) -> XylaError | NotHloError:
         dialect = op.name.split(".")[0]
-        if dialect in ("shape", "tensor", "arith") or op.name.startswith("stablehlo.uniform_"):
+        if dialect in ("shape", "tensor", "arith"):
             return NotHloError(f"operation {op.name}")
         near = did_you_mean(op.name, RULES)
         return unimplemented(f"no conversion of {op.name} to HLO", hint=f"did you mean {near}?" if near else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xyla.formats.mlir.attributes import DialectAttr
 from xyla.formats.mlir.types import DYNAMIC, DialectType, TensorType, TupleType, Type
+from xyla.formats.stablehlo import quantized
 from xyla.formats.stablehlo.program import NotHloError
 from xyla.hlo.shape import OPAQUE_SHAPE, TOKEN_SHAPE, Shape
 from xyla.support import dtypes
@@ -16,8 +17,8 @@ _BOUNDS = ("stablehlo.bounds", "stablehlo.type_extensions", "mhlo.type_extension
 def shape_of(type_: Type) -> Shape:
     """The HLO shape of an MLIR type.
 
-    Raises NotHloError for unbounded `?` dimensions, index tensors and quantized elements; UNIMPLEMENTED for types that
-    StableHLO programs do not pass around.
+    A quantized tensor has the shape of its storage integers. Raises NotHloError for unbounded `?` dimensions and index
+    tensors, UNIMPLEMENTED for types that StableHLO programs do not pass around.
     """
     if isinstance(type_, TensorType):
         return _array(type_)
@@ -34,7 +35,9 @@ def shape_of(type_: Type) -> Shape:
 
 def _array(type_: TensorType) -> Shape:
     if isinstance(type_.element, DialectType):
-        raise NotHloError(f"element type {type_.element}")
+        if type_.element.head != quantized.HEAD:
+            raise unimplemented(f"element type {type_.element}")
+        return _array(quantized.storage_type(type_))
     try:
         element = dtypes.by_mlir(str(type_.element))
     except KeyError:
