@@ -7,11 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from xyla.testing.kernels import check
-
-
-def program(*lines: str) -> str:
-    return "HloModule m\n\nENTRY e {\n" + "\n".join("  " + line for line in lines) + "\n}\n"
+from xyla.testing.kernels import check, program
 
 
 def unary(op: str, source: str, result: str, attrs: str = "") -> str:

@@ -50,6 +50,20 @@ def _major_to_minor(shape: Shape) -> list[int]:
     return list(reversed(shape.layout.minor_to_major)) if shape.layout else list(range(shape.rank))
 
 
+class KernelCall:
+    """A compiled kernel, called on its buffers in argument order."""
+
+    def __init__(self, store: ObjectStore, spec: KernelSpec) -> None:
+        self._store, self._count = store, spec.num_args
+        (kernel,) = store.load([spec.source])
+        self._call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(kernel.address)
+
+    def __call__(self, buffers: Sequence[Array], lo: int, hi: int) -> None:
+        """Runs launch units [lo, hi)."""
+        assert len(buffers) == self._count
+        self._call((ctypes.c_void_p * len(buffers))(*(a.ctypes.data for a in buffers)), lo, hi)
+
+
 def run_kernel(spec: KernelSpec, inst: Instruction, arrays: Sequence[Array], parts: int = 1) -> list[Array]:
     """Calls a kernel on logical operand arrays (one a leaf), its launch range cut into `parts`."""
     outputs = array_leaves([inst.shape])
@@ -59,14 +73,20 @@ def run_kernel(spec: KernelSpec, inst: Instruction, arrays: Sequence[Array], par
     constants = [np.ascontiguousarray(literal.array) for literal in spec.literals]
     scratch = [np.zeros(spec.scratch_bytes, np.uint8)] if spec.scratch_bytes else []
     every = [*buffers, *results, *constants, *scratch]
-    assert len(every) == spec.num_args
-    (kernel,) = _store().load([spec.source])
-    pointers = (ctypes.c_void_p * len(every))(*(a.ctypes.data for a in every))
-    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(kernel.address)
-    n = spec.launch_size
+    call, n = KernelCall(_store(), spec), spec.launch_size
     for k in range(parts):
-        call(pointers, n * k // parts, n * (k + 1) // parts)
+        call(every, n * k // parts, n * (k + 1) // parts)
     return [to_logical(r, s) for r, s in zip(results, outputs, strict=True)]
+
+
+def program(*lines: str, computations: str = "") -> str:
+    """HLO text of a module whose entry has these instruction lines."""
+    return f"HloModule m\n\n{computations}\nENTRY e {{\n" + "\n".join("  " + line for line in lines) + "\n}\n"
+
+
+def monoid(op: str, et: str, name: str = "f") -> str:
+    """HLO text of a two-parameter scalar computation that applies one binary op."""
+    return f"{name} {{\n  a = {et}[] parameter(0)\n  b = {et}[] parameter(1)\n  ROOT r = {et}[] {op}(a, b)\n}}\n"
 
 
 def single(text: str) -> tuple[Module, Instruction]:

@@ -36,11 +36,11 @@ def random_bits_kernel(inst: Instruction) -> KernelSpec:
     bits, et, state = leaves[-1], leaves[-1].element_type, inst.operands[0].shape
     if et is dtypes.PRED or et.is_complex:
         raise refuse(inst, f"random bits of {et}")
-    words = state.num_elements * state.element_type.itemsize // 8
+    words = state.num_bytes // 8
     if state.element_type not in (dtypes.U64, dtypes.U32) or words not in (2, 3) or not _packed(state):
         raise refuse(inst, f"a state of {state}")
-    algorithm = inst.attrs.algorithm
-    threefry = algorithm is RandomAlgorithm.THREE_FRY or (algorithm is RandomAlgorithm.DEFAULT and words == 2)
+    # The default is Philox, as on XLA's CPU and GPU backends.
+    threefry = inst.attrs.algorithm is RandomAlgorithm.THREE_FRY
     if threefry and words != 2:
         raise refuse(inst, f"a Threefry state of {state}")
     lanes = min(natural_lanes(dtypes.U32), natural_lanes(et), max(1, 1 << (minor_length(bits) - 1).bit_length()))
@@ -163,7 +163,8 @@ class _Generator:
     def _philox_block(self, block: Ix) -> list[Val]:
         b = self.em.b
         low = b.add(self._counter(block), self.state[1])
-        start_high = self.state[2] if self.words == 3 else constant(0, "i64")
+        # In a two-word state the key is the counter's high word as well.
+        start_high = self.state[2] if self.words == 3 else self.state[0]
         carry = b.icmp("ult", low, self._spread(self.state[1], low.lanes))
         high = b.add(b.cast("zext", carry, "i64"), self._spread(start_high, low.lanes))
         (x0, x1), (x2, x3) = self._halves(low), self._halves(high)

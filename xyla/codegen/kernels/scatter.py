@@ -15,7 +15,7 @@ from xyla.codegen.elements import memory_type
 from xyla.codegen.fused import Emitter, Leaf, NeedScalarError
 from xyla.codegen.index import ZERO, Index, Ix, number
 from xyla.codegen.kernel import KernelSpec, signature
-from xyla.codegen.kernels.loop import body_types, leaves_of, loop_kernel, start_emitter
+from xyla.codegen.kernels.loop import body_of, body_types, leaves_of, loop_kernel, root_of, start_emitter
 from xyla.codegen.kernels.loops import Nest, Piece, choose_lanes, minor_length, minor_to_major, same_place, store
 from xyla.codegen.kernels.movement import at, clamp_index, start_requests
 from xyla.codegen.kernels.reduce import Loops
@@ -43,17 +43,35 @@ def copy_whole(em: Emitter, source: Leaf, target: Leaf) -> None:
     Nest(em).write_all(Piece(target.shape, body))
 
 
+def fill(em: Emitter, source: Instruction, target: Leaf) -> None:
+    """Writes all of an operand's value (a buffer, or a fused producer's) to `target`."""
+    if not target.shape.num_elements:
+        return
+    leaf = em.leaves.get(source)
+    if leaf is not None:
+        copy_whole(em, leaf, target)
+        return
+
+    def body(index: Index) -> None:
+        value: Any = em.emit(source, index)
+        store(em, target, index, value)
+
+    Nest(em).write_all(Piece(target.shape, body))
+
+
 def update_slice_kernel(inst: Instruction) -> KernelSpec:
-    """dynamic-update-slice by itself. One launch unit: copying is bound by memory anyway."""
-    operand, update = inst.operands[:2]
-    if not update.shape.num_elements or not same_place(operand.shape, inst.shape):
+    """dynamic-update-slice, alone or as a fusion's root. One launch unit: copying is bound by memory anyway."""
+    root, body_insts = root_of(inst), body_of(inst)
+    operand, update = root.operands[:2]
+    if not update.shape.num_elements:
         return loop_kernel(inst)
-    lanes = choose_lanes([inst.shape.element_type], minor_length(_layout_of(update.shape, inst.shape)))
-    em = start_emitter(inst, [inst], lanes)
+    types = body_types(inst, body_insts) if inst is not root else [inst.shape.element_type]
+    lanes = choose_lanes(types, minor_length(_layout_of(update.shape, inst.shape)))
+    em = start_emitter(inst, body_insts, lanes)
     out = Leaf(em.frame.outputs[0], inst.shape)
-    copy_whole(em, em.leaves[operand], out)
+    fill(em, operand, out)
     starts = []
-    for d, (start, where) in enumerate(start_requests(inst, 2, inst.shape.rank)):
+    for d, (start, where) in enumerate(start_requests(root, 2, inst.shape.rank)):
         limit = inst.shape.dims[d] - update.shape.dims[d]
         value: Any = em.emit(start, where) if limit > 0 else None
         starts.append(clamp_index(em, value, start.shape.element_type, limit) if limit > 0 else ZERO)
@@ -65,7 +83,8 @@ def update_slice_kernel(inst: Instruction) -> KernelSpec:
 
     with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
         Nest(em).write_all(Piece(_layout_of(update.shape, inst.shape), body))
-    return em.frame.spec(signature(inst), 1, size=inst.shape.num_bytes, aliases=((0, 0),))
+    aliases = ((0, 0),) if inst is root else ()
+    return em.frame.spec(signature(inst), 1, size=inst.shape.num_bytes, aliases=aliases)
 
 
 def _layout_of(shape: Shape, model: Shape) -> Shape:
@@ -75,7 +94,7 @@ def _layout_of(shape: Shape, model: Shape) -> Shape:
 
 
 def scatter_kernel(inst: Instruction) -> KernelSpec:
-    """A kernel for scatter: sequential over the updates, vectors along a window dimension."""
+    """A kernel for scatter, alone or as a fusion's root: sequential over the updates, lanes along a window."""
     try:
         return _Scatter(inst, scalar=False).build()
     except NeedScalarError:
@@ -86,10 +105,11 @@ class _Scatter:
     """One scatter's dimensions, and the code of its loops."""
 
     def __init__(self, inst: Instruction, *, scalar: bool) -> None:
-        self.inst, self.a = inst, inst.attrs
-        n = len(inst.operands) // 2
-        self.n = n
-        self.operands, self.indices, self.updates = inst.operands[:n], inst.operands[n], inst.operands[n + 1 :]
+        self.inst, self.root, body = inst, root_of(inst), body_of(inst)
+        self.a = self.root.attrs
+        operands = self.root.operands
+        n = self.n = len(operands) // 2
+        self.operands, self.indices, self.updates = operands[:n], operands[n], operands[n + 1 :]
         self.dims = self.operands[0].shape.dims
         self.update = self.updates[0].shape
         skipped = {*self.a.inserted_window_dims, *self.a.input_batching_dims}
@@ -99,8 +119,9 @@ class _Scatter:
         self.along = dict(zip(self.window, self.a.update_window_dims, strict=True))
         self.vector = self._vector_dim()
         length = self.update.dims[self.vector] if self.vector is not None else 1
-        lanes = 1 if scalar else choose_lanes(_data_types(inst, self.indices), length)
-        self.em = start_emitter(inst, [inst], lanes)
+        types = _data_types(inst, self.indices) if inst is self.root else body_types(inst, body)
+        lanes = 1 if scalar else choose_lanes(types, length)
+        self.em = start_emitter(inst, body, lanes)
         self.outs = [Leaf(p, s) for p, s in zip(self.em.frame.outputs, leaves_of(inst.shape), strict=True)]
 
     def _vector_dim(self) -> int | None:
@@ -116,13 +137,12 @@ class _Scatter:
         em = self.em
         with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
             for o, out in zip(self.operands, self.outs, strict=True):
-                if out.shape.num_elements:
-                    copy_whole(em, em.leaves[o], out)
+                fill(em, o, out)
             fits = all(self.update.dims[u] <= self.dims[d] for d, u in self.along.items())
             if self.update.num_elements and fits and 0 not in self.dims:
                 self._all_updates()
         size = sum(s.shape.num_bytes for s in (*self.operands, *self.updates, self.indices))
-        aliases = tuple((i, i) for i in range(self.n))
+        aliases = tuple((i, i) for i in range(self.n)) if self.inst is self.root else ()
         return em.frame.spec(signature(self.inst), 1, size=size, aliases=aliases)
 
     def _all_updates(self) -> None:
@@ -196,7 +216,7 @@ class _Scatter:
         old = [em.load_at(out, w) for out, w in zip(self.outs, where, strict=True)]
         update = Index(self.update.dims, tuple(comps))
         new: list[Any] = [em.emit(u, update) for u in self.updates]
-        results = flatten(em.call(self.inst.role("to_apply"), em.level([*old, *new])))
+        results = flatten(em.call(self.root.role("to_apply"), em.level([*old, *new])))
         for out, value in zip(self.outs, results, strict=True):
             store(em, out, at(out.shape, place), value)
 

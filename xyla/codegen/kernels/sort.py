@@ -14,10 +14,10 @@ from xyla.codegen.elements import memory_type
 from xyla.codegen.fused import Leaf
 from xyla.codegen.index import ZERO, Ix, delinearize
 from xyla.codegen.kernel import KernelSpec, signature
-from xyla.codegen.kernels.loop import leaves_of, start_emitter
+from xyla.codegen.kernels.loop import body_of, leaves_of, root_of, start_emitter
 from xyla.codegen.kernels.loops import store
 from xyla.codegen.kernels.movement import at, choose
-from xyla.codegen.kernels.scatter import copy_whole
+from xyla.codegen.kernels.scatter import fill
 from xyla.codegen.llvm import Val, Value, byte_size
 from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Shape
@@ -29,8 +29,9 @@ RUN = 8
 
 def sort_kernel(inst: Instruction) -> KernelSpec:
     """A kernel for sort; a launch unit is one row along the sorted dimension."""
-    shape = inst.operands[0].shape
-    dim = inst.attrs.dimension if inst.attrs.dimension >= 0 else shape.rank - 1
+    root = root_of(inst)
+    shape = root.operands[0].shape
+    dim = root.attrs.dimension if root.attrs.dimension >= 0 else shape.rank - 1
     if shape.num_elements == 0 or shape.rank == 0 or shape.dims[dim] < 2:
         return _copies(inst)
     return _Sort(inst, dim).build()
@@ -38,18 +39,11 @@ def sort_kernel(inst: Instruction) -> KernelSpec:
 
 def _copies(inst: Instruction) -> KernelSpec:
     """Nothing to order."""
-    if not inst.shape.is_tuple:
-        em = start_emitter(inst, [inst], 1)
-        with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
-            if inst.shape.num_elements:
-                copy_whole(em, em.leaves[inst.operands[0]], Leaf(em.frame.outputs[0], inst.shape))
-        return em.frame.spec(signature(inst), min(1, inst.shape.num_elements))
-    em = start_emitter(inst, [inst], 1)
+    em = start_emitter(inst, body_of(inst), 1)
     outputs = leaves_of(inst.shape)
     with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
-        for o, p, s in zip(inst.operands, em.frame.outputs, outputs, strict=True):
-            if s.num_elements:
-                copy_whole(em, em.leaves[o], Leaf(p, s))
+        for o, p, s in zip(root_of(inst).operands, em.frame.outputs, outputs, strict=True):
+            fill(em, o, Leaf(p, s))
     return em.frame.spec(signature(inst), min(1, outputs[0].num_elements))
 
 
@@ -57,11 +51,11 @@ class _Sort:
     """Per operand two scratch rows (one element longer, so that both heads of a merge can always be read)."""
 
     def __init__(self, inst: Instruction, dim: int) -> None:
-        self.inst, self.dim = inst, dim
-        self.dims = inst.operands[0].shape.dims
+        self.inst, self.root, self.dim = inst, root_of(inst), dim
+        self.dims = self.root.operands[0].shape.dims
         self.n = self.dims[dim]
-        self.types: list[ElementType] = [o.shape.element_type for o in inst.operands]
-        self.em = start_emitter(inst, [inst], 1)
+        self.types: list[ElementType] = [o.shape.element_type for o in self.root.operands]
+        self.em = start_emitter(inst, body_of(inst), 1)
         self.outs = [Leaf(p, s) for p, s in zip(self.em.frame.outputs, leaves_of(inst.shape), strict=True)]
         self.kept = [d for d in range(len(self.dims)) if d != dim and self.dims[d] != 1]
 
@@ -100,7 +94,7 @@ class _Sort:
     def _less(self, a: Sequence[Value], b: Sequence[Value]) -> Val:
         """comparator(a, b): operands alternate."""
         args: list[Any] = [x for pair in zip(a, b, strict=True) for x in pair]
-        (answer,) = flatten(self.em.call(self.inst.role("to_apply"), args))
+        (answer,) = flatten(self.em.call(self.root.role("to_apply"), args))
         assert isinstance(answer, Val)
         return answer
 
@@ -118,7 +112,7 @@ class _Sort:
         em, b, n = self.em, self.em.b, self.n
         with b.loop(0, n) as loop, em.scope():
             comps[self.dim] = Ix(loop.i, 0, 0, n - 1)
-            new: list[Any] = [em.emit(o, at(o.shape, comps)) for o in self.inst.operands]
+            new: list[Any] = [em.emit(o, at(o.shape, comps)) for o in self.root.operands]
             run = b.and_(loop.i, -RUN)
 
             def unsettled(state: list[Value]) -> Val:

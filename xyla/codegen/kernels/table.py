@@ -126,13 +126,13 @@ FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {
     ops.DOT: dot_kernel,
     ops.REDUCE: reduce_kernel,
     ops.REDUCE_WINDOW: reduce_window_kernel,
+    ops.SCATTER: scatter_kernel,
+    ops.SELECT_AND_SCATTER: select_and_scatter_kernel,
+    ops.SORT: sort_kernel,
+    ops.DYNAMIC_UPDATE_SLICE: update_slice_kernel,
 }
 KERNEL.rule(ops.FUSION)(_fusion)
-KERNEL.rule(ops.SCATTER)(scatter_kernel)
-KERNEL.rule(ops.DYNAMIC_UPDATE_SLICE)(update_slice_kernel)
-KERNEL.rule(ops.SORT)(sort_kernel)
 KERNEL.rule(ops.RNG_BIT_GENERATOR)(random_bits_kernel)
-KERNEL.rule(ops.SELECT_AND_SCATTER)(select_and_scatter_kernel)
 _no_kernel(
     "it is not lowered natively yet",
     ops.BATCH_NORM_TRAINING, ops.BATCH_NORM_INFERENCE, ops.BATCH_NORM_GRAD, ops.TOPK, ops.RAGGED_DOT, ops.SCALED_DOT,

@@ -248,16 +248,16 @@ class _SelectAndScatter:
     """Each window picks the first element that no later one beats; the source is combined into its place."""
 
     def __init__(self, inst: Instruction, *, scalar: bool) -> None:
-        self.inst = inst
-        self.operand, self.source, self.init = inst.operands
-        self.window = inst.attrs.window.dims
+        self.inst, self.root, body = inst, root_of(inst), body_of(inst)
+        self.operand, self.source, self.init = self.root.operands
+        self.window = self.root.attrs.window.dims
         self.shape = inst.shape
         self.bound = [d for d, w in enumerate(self.window) if w != _TRIVIAL]
         dims = [1 if d in self.bound else s for d, s in enumerate(self.shape.dims)]
         layout = self.shape.layout
         self.free = Shape.array(self.shape.element_type, dims, layout and Layout.of(layout.minor_to_major))
-        lanes = 1 if scalar else choose_lanes(body_types(inst, [inst]), minor_length(self.free))
-        self.em = start_emitter(inst, [inst], lanes)
+        lanes = 1 if scalar else choose_lanes(body_types(inst, body), minor_length(self.free))
+        self.em = start_emitter(inst, body, lanes)
         self.out = Leaf(self.em.frame.outputs[0], leaves_of(inst.shape)[0])
 
     def build(self) -> KernelSpec:
@@ -309,7 +309,7 @@ class _SelectAndScatter:
         with em.scope():
             source: Any = em.emit(self.source, at(self.source.shape, place))
             old = em.load_at(self.out, spot, found)
-            scatter = self.inst.role("scatter")
+            scatter = self.root.role("scatter")
             result = flatten(em.call(scatter, em.level([old, splat_element(b, source, lanes)])))[0]
             result = splat_element(b, result, lanes)
         if lanes == 1:
@@ -326,7 +326,7 @@ class _SelectAndScatter:
         guard = inside if isinstance(inside, Val) else None
         got: Any = em.emit(self.operand, at(self.operand.shape, where), guard)
         candidate = splat_element(b, got, lanes)
-        keep = flatten(em.call(self.inst.role("select"), [value, candidate]))[0]
+        keep = flatten(em.call(self.root.role("select"), [value, candidate]))[0]
         assert isinstance(keep, Val)
         assert isinstance(found, Val)
         assert isinstance(best, Val)
