@@ -60,17 +60,10 @@ def _times_minus_i(b: Builder, x: Cx) -> Cx:
 
 
 def exp(b: Builder, x: Cx) -> Cx:
-    """e^x."""
+    """e^x; NaN where the angle is infinite, as StableHLO has it (C gives infinities and zeros)."""
     s, c = sin_cos(b, x.im)
     re, im = real.exp_times(b, x.re, c, s)
     im = b.select(b.fcmp("oeq", x.im, 0.0), x.im, im)
-    # e^-inf is 0 at any angle; e^inf at no angle is infinite in its real part.
-    angle = _finite(b, x.im)
-    down = b.fcmp("oeq", x.re, -INF)
-    re = b.select(b.and_(down, b.not_(angle)), 0.0, re)
-    im = b.select(b.and_(down, b.not_(angle)), 0.0, im)
-    up = b.fcmp("oeq", x.re, INF)
-    re = b.select(b.and_(up, b.not_(angle)), INF, re)
     return Cx(re, im)
 
 
@@ -222,9 +215,8 @@ def sqrt(b: Builder, x: Cx) -> Cx:
     p, q = b.fmul(re, down), b.fmul(im, down)
     r = hypot_near_one(b, b.select(swap, q, p), b.select(swap, p, q))
     t = b.sqrt(b.fmul(b.fadd(p, r), 0.5))
-    u = b.fdiv(b.fmul(q, 0.5), t)
-    up = power_of_two(b, b.ashr(even, 1), fmt)
-    t, u = b.fmul(t, up), b.fmul(u, up)
+    t = b.fmul(t, power_of_two(b, b.ashr(even, 1), fmt))
+    u = b.fmul(b.fdiv(im, t), 0.5)  # from the unscaled part, which scaling may have made 0
     zero = b.and_(b.fcmp("oeq", re, 0.0), b.fcmp("oeq", im, 0.0))
     u = b.select(zero, 0.0, u)
     left = b.icmp("slt", b.bitcast(x.re, fmt.int_ty), 0)
@@ -266,20 +258,32 @@ def _roots(b: Builder, x: Cx) -> tuple[Cx, Cx]:
     return sqrt(b, Cx(b.fsub(1.0, x.re), b.fneg(x.im))), sqrt(b, Cx(b.fadd(x.re, 1.0), x.im))
 
 
+def _far(b: Builder, x: Cx) -> tuple[Val, Val]:
+    """(whether |x| is so large that x^2 - 1 is x^2, log(2 |x|))."""
+    limit = 2.0 ** (format_of(x.re).mantissa // 2 + 4)
+    large = b.or_(b.fcmp("ogt", b.fabs(x.re), limit), b.fcmp("ogt", b.fabs(x.im), limit))
+    return large, b.fadd(_log_modulus(b, x), _LN2)
+
+
 def asin(b: Builder, x: Cx) -> Cx:
     """Inverse sine."""
+    far, size = _far(b, x)
     minus, plus = _roots(b, x)
     down = b.fsub(b.fmul(minus.re, plus.re), b.fmul(minus.im, plus.im))
     turned = b.fsub(b.fmul(minus.re, plus.im), b.fmul(minus.im, plus.re))
-    return Cx(real_atan2(b, x.re, down), real.asinh(b, turned))
+    im = b.select(far, size, b.fabs(real.asinh(b, turned)))
+    return Cx(real_atan2(b, x.re, b.select(far, b.fabs(x.im), down)), b.copysign(im, x.im))
 
 
 def acos(b: Builder, x: Cx) -> Cx:
     """Inverse cosine."""
     minus, plus = _roots(b, x)
+    far, size = _far(b, x)
     turned = b.fsub(b.fmul(plus.re, minus.im), b.fmul(plus.im, minus.re))
-    angle = real_atan2(b, minus.re, plus.re)
-    return Cx(b.fadd(angle, angle), real.asinh(b, turned))
+    angle = real_atan2(b, b.select(far, b.fabs(x.im), minus.re), b.select(far, x.re, plus.re))
+    re = b.select(far, angle, b.fadd(angle, angle))
+    im = b.select(far, size, b.fabs(real.asinh(b, turned)))
+    return Cx(re, b.copysign(im, b.fneg(x.im)))
 
 
 def asinh(b: Builder, x: Cx) -> Cx:
@@ -288,12 +292,9 @@ def asinh(b: Builder, x: Cx) -> Cx:
 
 
 def acosh(b: Builder, x: Cx) -> Cx:
-    """Inverse hyperbolic cosine."""
-    minus = sqrt(b, Cx(b.fsub(x.re, 1.0), x.im))
-    plus = sqrt(b, Cx(b.fadd(x.re, 1.0), x.im))
-    straight = b.fadd(b.fmul(minus.re, plus.re), b.fmul(minus.im, plus.im))
-    angle = real_atan2(b, minus.im, plus.re)
-    return Cx(real.asinh(b, straight), b.fadd(angle, angle))
+    """Inverse hyperbolic cosine: ±i acos(x), the sign that makes the real part positive."""
+    turned = acos(b, x)
+    return Cx(b.fabs(turned.im), b.copysign(turned.re, x.im))
 
 
 def atanh(b: Builder, x: Cx) -> Cx:

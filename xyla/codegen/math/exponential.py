@@ -125,11 +125,14 @@ def exp_sum(b: Builder, high: Val, low: Val) -> Val:
 def exp_times(b: Builder, x: Val, *factors: Val, halvings: int = 0) -> list[Val]:
     """e^x / 2^halvings times each factor: overflows only where the product does. e^-inf is 0."""
     fmt = format_of(x)
-    most = (2 * fmt.bias - 4) * 0.6931
-    n, r = _reduce(b, _clamp(b, x, -most, most), fmt)
+    # Above the first bound even a subnormal factor overflows; `scale` takes one to `reach`, the rest comes after it.
+    reach = 2 * fmt.bias - 4
+    n, r = _reduce(b, _clamp(b, x, -reach * 0.6931, (reach + fmt.mantissa + 8) * 0.6931), fmt)
     value = b.fadd(_exp_minus_one_of(b, r), 1.0)
     count = b.sub(n, halvings) if halvings else n
-    return [scale(b, b.fmul(value, f), count) for f in factors]
+    near = b.smin(count, reach)
+    more = power_of_two(b, b.sub(count, near), fmt)
+    return [b.fmul(scale(b, b.fmul(value, f), near), more) for f in factors]
 
 
 def expm1(b: Builder, x: Val) -> Val:
