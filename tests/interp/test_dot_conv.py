@@ -4,8 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tests.interp.hlo import one, run
-from xyla.support.status import Status, XylaError
+from tests.interp.hlo import one
 
 A = np.float32([[1, 2, 3], [4, 5, 6]])
 B = np.float32([[1, 0], [0, 1], [2, 2]])
@@ -164,12 +163,29 @@ def test_a_kernel_past_the_input_gives_an_empty_result() -> None:
     assert conv(LINE, np.ones((1, 1, 5), np.float32), "1,1,0", "size=5", "bf0_oi0->bf0").shape == (1, 1, 0)
 
 
-def test_batched_group_sizes_are_refused() -> None:
-    body = "a = f32[2,3,2] parameter(0)\nb = f32[1,2,2,1] parameter(1)\ng = s32[2,1] parameter(2)\n"
+def test_ragged_dot_with_group_sizes_per_batch() -> None:
+    body = "a = f32[2,3,2] parameter(0)\nb = f32[2,2,2,1] parameter(1)\ng = s32[2,2] parameter(2)\n"
     body += (
         "ROOT r = f32[2,3,1] ragged-dot(a, b, g), lhs_batch_dims={0}, rhs_batch_dims={1}, lhs_contracting_dims={2}, "
     )
     body += "rhs_contracting_dims={2}, lhs_ragged_dims={1}, rhs_group_dims={0}"
-    with pytest.raises(XylaError) as e:
-        run(body, np.ones((2, 3, 2), np.float32), np.ones((1, 2, 2, 1), np.float32), np.ones((2, 1), np.int32))
-    assert e.value.status is Status.UNIMPLEMENTED
+    b = np.float32([1, 1, 10, 10, 100, 100, 1000, 1000]).reshape(2, 2, 2, 1)  # [group, batch, k, n]
+    got = one(body, np.ones((2, 3, 2), np.float32), b, np.int32([[1, 2], [3, 0]]))
+    assert got[..., 0].tolist() == [[2, 200, 200], [20, 20, 20]]
+
+
+def test_ragged_dot_over_a_ragged_contraction_with_group_sizes_per_batch() -> None:
+    body = "a = f32[2,1,3] parameter(0)\nb = f32[2,3,1] parameter(1)\ng = s32[2,2] parameter(2)\n"
+    body += "ROOT r = f32[2,2,1,1] ragged-dot(a, b, g), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+    body += "lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={2}"
+    a = np.float32([1, 2, 3, 10, 20, 30]).reshape(2, 1, 3)
+    got = one(body, a, np.ones((2, 3, 1), np.float32), np.int32([[1, 2], [2, 1]]))
+    assert got[..., 0, 0].tolist() == [[1, 30], [5, 30]]
+
+
+def test_ragged_batches_past_the_last_group_are_zero() -> None:
+    body = "a = f32[3,1,1] parameter(0)\nb = f32[3,1,1] parameter(1)\ng = s32[2] parameter(2)\n"
+    body += "ROOT r = f32[3,1,1] ragged-dot(a, b, g), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+    body += "lhs_contracting_dims={2}, rhs_contracting_dims={1}, lhs_ragged_dims={0}"
+    ones = np.ones((3, 1, 1), np.float32)
+    assert one(body, ones, ones, np.int32([1, 1])).ravel().tolist() == [1, 1, 0]

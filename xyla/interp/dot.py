@@ -1,10 +1,10 @@
-"""dot, ragged-dot and scaled-dot as batched matrix products.
+"""dot and scaled-dot as batched matrix products.
 
 f16, bf16 and fp8 accumulate in float32 and round once; integers wrap. f32, f64 and complex sums of a few products are
 formed in order in the result's own type, exactly as the specification's loop does; longer ones, whose order XLA leaves
 open, accumulate one type wider and round once. The `algorithm` and `operand_precision` attributes permit a backend to
 be less exact: the evaluator gives the best result either way.
-Spec: XLA operation semantics (DotGeneral, RaggedDot), StableHLO dot_general.
+Spec: XLA operation semantics (DotGeneral), StableHLO dot_general.
 """
 
 from __future__ import annotations
@@ -21,13 +21,12 @@ from xyla.interp.numeric import accumulator, convert, narrow, widen
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel
 from xyla.support.dtypes import F32, F64, PRED, ElementType
-from xyla.support.status import unimplemented
 
 # Up to this many products a sum is formed in order.
 _IN_ORDER = 16
 
 
-def _sum_type(result: ElementType, operands: Sequence[ElementType], length: int) -> ElementType:
+def sum_type(result: ElementType, operands: Sequence[ElementType], length: int) -> ElementType:
     """The type in which `length` products are formed and summed."""
     if result.is_float and all(t.bits < 32 for t in (result, *operands)):
         return F32
@@ -103,20 +102,16 @@ def _dot(inst: Instruction, session: Session) -> Kernel:
     types = [o.shape.element_type for o in inst.operands]
     result = inst.shape.element_type
     length = math.prod(inst.operands[0].shape.dims[d] for d in a.lhs_contracting_dims)
-    total = _sum_type(result, types[:2], length)
+    total = sum_type(result, types[:2], length)
     batch, contract = (a.lhs_batch_dims, a.rhs_batch_dims), (a.lhs_contracting_dims, a.rhs_contracting_dims)
 
     def kernel(x: Array, y: Array, *metadata: Array) -> Array:
         for sparsity, meta in zip(a.sparsity, metadata, strict=True):
             x, y = (x, _expand(y, sparsity, meta)) if sparsity.index else (_expand(x, sparsity, meta), y)
         x, y = to_sum_type(x, types[0], total), to_sum_type(y, types[1], total)
-        return _to_result(general(x, y, total, batch, contract), total, result)
+        return convert(general(x, y, total, batch, contract), total, result)
 
     return kernel
-
-
-def _to_result(out: Array, total: ElementType, result: ElementType) -> Array:
-    return convert(out, total, result)
 
 
 def _expand(x: Array, sparsity: Sparsity, metadata: Array) -> Array:
@@ -133,61 +128,6 @@ def _expand(x: Array, sparsity: Sparsity, metadata: Array) -> Array:
     out = np.zeros((*stored.shape[:-1], stored.shape[-1] // n * m), stored.dtype)
     np.put_along_axis(out, np.broadcast_to(at + group, stored.shape), stored, axis=-1)
     return np.moveaxis(out, -1, d)
-
-
-@EVAL.rule(ops.RAGGED_DOT)
-def _ragged_dot(inst: Instruction, session: Session) -> Kernel:
-    """Group i uses rows [sum of sizes before i, + size i) of the ragged dimension; rows past the last group give 0."""
-    a = inst.attrs
-    types = [o.shape.element_type for o in inst.operands]
-    result, dims = inst.shape.element_type, inst.shape.dims
-    length = math.prod(inst.operands[0].shape.dims[d] for d in a.lhs_contracting_dims)
-    total = _sum_type(result, types[:2], length)
-    batch, contract = (a.lhs_batch_dims, a.rhs_batch_dims), (a.lhs_contracting_dims, a.rhs_contracting_dims)
-    ragged = a.lhs_ragged_dims[0]
-    if ragged in a.lhs_batch_dims:
-        raise unimplemented("ragged-dot with a ragged batch dimension: the groups would not share a shape")
-
-    def kernel(x: Array, y: Array, sizes: Array) -> Array:
-        x, y = to_sum_type(x, types[0], total), to_sum_type(y, types[1], total)
-        sizes = np.asarray(sizes).astype(np.int64)
-        if sizes.ndim > 1:
-            raise unimplemented("ragged-dot with batched group sizes: the groups differ between batches")
-        ends = np.minimum(np.cumsum(sizes), x.shape[ragged])
-        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        if ragged in a.lhs_contracting_dims:
-            out = _ragged_contracting(x, y, starts, ends)
-        else:
-            out = _ragged_free(x, y, starts, ends)
-        return _to_result(out, total, result)
-
-    def _ragged_contracting(x: Array, y: Array, starts: Array, ends: Array) -> Array:
-        """Every group sums over its own part of the contracted dimension: a new leading group dimension."""
-        y_dim = a.rhs_contracting_dims[a.lhs_contracting_dims.index(ragged)]
-        parts = []
-        for lo, hi in zip(starts, ends, strict=True):
-            xs = np.take(x, np.arange(lo, hi), axis=ragged)
-            ys = np.take(y, np.arange(lo, hi), axis=y_dim)
-            parts.append(general(xs, ys, total, batch, contract))
-        return np.stack(parts)
-
-    def _ragged_free(x: Array, y: Array, starts: Array, ends: Array) -> Array:
-        """Every group multiplies its rows by its own right-hand side."""
-        group = a.rhs_group_dims[0]
-
-        def without(ds: Sequence[int]) -> tuple[int, ...]:
-            return tuple(d - (d > group) for d in ds)
-
-        free = [d for d in range(x.ndim) if d not in batch[0] and d not in contract[0]]
-        axis = len(batch[0]) + free.index(ragged)
-        out = np.zeros(dims, total.np)
-        for i, (lo, hi) in enumerate(zip(starts, ends, strict=True)):
-            xs, ys = np.take(x, np.arange(lo, hi), axis=ragged), np.take(y, i, axis=group)
-            part = general(xs, ys, total, (batch[0], without(batch[1])), (contract[0], without(contract[1])))
-            out[(slice(None),) * axis + (slice(lo, hi),)] = part
-        return out
-
-    return kernel
 
 
 @EVAL.rule(ops.SCALED_DOT)

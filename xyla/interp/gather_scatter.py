@@ -45,6 +45,8 @@ def _gather(inst: Instruction, session: Session) -> Kernel:
     def kernel(operand: Array, indices: Array) -> Array:
         operand = np.asarray(operand)
         sizes = [min(s, d) for s, d in zip(a.slice_sizes, operand.shape, strict=True)]  # a dynamic operand may be less
+        if 0 in inst.shape.dims:
+            return np.zeros(inst.shape.dims, operand.dtype)
         columns = _index_columns(indices, a.index_vector_dim, len(a.start_index_map))
         batch = tuple(d for i, d in enumerate(np.shape(indices)) if i != a.index_vector_dim)
         starts: dict[int, Array] = {}

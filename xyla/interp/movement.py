@@ -103,7 +103,10 @@ def _dynamic_reshape(inst: Instruction, session: Session) -> Kernel:
     def kernel(x: Array, *sizes: Array) -> Array:
         flat = np.asarray(x).reshape(-1)
         dims = tuple(min(int(s), b) for s, b in zip(sizes, bounds, strict=True))
-        return flat[: int(np.prod(dims, dtype=np.int64))].reshape(dims)
+        count = int(np.prod(dims, dtype=np.int64))
+        if count > flat.size:
+            raise invalid(f"dynamic-reshape of {flat.size} elements to {list(dims)}")
+        return flat[:count].reshape(dims)
 
     return kernel
 
