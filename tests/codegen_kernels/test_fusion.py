@@ -104,6 +104,12 @@ ROOTS = {
          "ROOT r = f32[9,40] dot(n, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"],
         "f32[9,40]",
     ),
+    "inner products of producers": (
+        ["f32[9,35]", "f32[13,35]"],
+        ["e = f32[9,35] exponential(p0)", "g = f32[13,35] exponential(p1)",
+         "ROOT r = f32[9,13] dot(e, g), lhs_contracting_dims={1}, rhs_contracting_dims={1}"],
+        "f32[9,13]",
+    ),
     "window": (
         ["f32[7,50]"],
         ["n = f32[7,50] exponential(p0)", "z = f32[] constant(0)",

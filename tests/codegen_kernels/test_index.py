@@ -32,8 +32,9 @@ def lanes_of(make, start: int, step: int, align: int = 1) -> list[list[int]]:
     return out.reshape(-1, LANES).tolist()
 
 
-@pytest.mark.parametrize("start", [0, 16, 80])
-@pytest.mark.parametrize(("step", "align"), [(0, 1), (1, 16), (1, 1), (3, 1), (16, 16)])
+@pytest.mark.parametrize(
+    ("start", "step", "align"), [(0, 0, 1), (80, 1, 16), (17, 1, 1), (20, 1, 4), (16, 3, 1), (16, 16, 16), (44, 2, 4)]
+)
 @pytest.mark.parametrize("c", [1, 2, 3, 8, 16, 48])
 def test_divmod(start: int, step: int, align: int, c: int) -> None:
     values = [start + step * k for k in range(LANES)]
