@@ -240,9 +240,16 @@ def rsqrt(b: Builder, x: Cx) -> Cx:
     return divide(b, _one(b, x.re), sqrt(b, x))
 
 
+def _beyond(b: Builder, v: Val) -> Val:
+    return b.fcmp("ogt", b.fabs(v), format_of(v).largest / 4)
+
+
 def cbrt(b: Builder, x: Cx) -> Cx:
     """The principal cube root: the real cube root of |x| at a third of its angle; 0 for 0."""
-    size = real_cbrt(b, modulus(b, x))
+    huge = b.or_(_beyond(b, x.re), _beyond(b, x.im))
+    shrink = b.select(huge, constant(0.125, x.re.ty, x.re.lanes), 1.0)
+    size = real_cbrt(b, modulus(b, Cx(b.fmul(x.re, shrink), b.fmul(x.im, shrink))))
+    size = b.select(huge, b.fadd(size, size), size)
     s, c = sin_cos(b, b.fmul(real_atan2(b, x.im, x.re), 1.0 / 3.0))
     return Cx(b.fmul(size, c), b.fmul(size, s))
 

@@ -147,7 +147,9 @@ def expm1(b: Builder, x: Val) -> Val:
     lead = b.fma(half, r, base)
     lost = b.fma(half, r, b.fsub(base, lead))
     value = b.fadd(lead, b.fma(half, rest, lost))
-    return b.copysign(b.fadd(value, value), x)
+    # A tiny x is its own result; the halves would lose the last bit of a subnormal, and the sign of 0.
+    tiny = b.fcmp("olt", b.fabs(x), 2.0 ** -(fmt.mantissa + 2))
+    return b.select(tiny, x, b.fadd(value, value))
 
 
 def split(b: Builder, x: Val, fmt: Format) -> tuple[Val, Val]:
