@@ -45,7 +45,7 @@ def test_results_go_to_an_archive(engine: str, add: str, tmp_path: Path) -> None
 
 def test_results_are_printed(add: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", add, "--args", archive(tmp_path, in0=A, in1=B)]) == 0
-    assert capsys.readouterr().out == "out0 = float32[4]\n[10. 11. 12. 13.]\n"
+    assert capsys.readouterr().out == "out0 = f32[4]\n[10. 11. 12. 13.]\n"
 
 
 def test_compare_with_the_evaluator(add: str, capsys: pytest.CaptureFixture[str]) -> None:

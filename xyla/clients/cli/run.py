@@ -19,6 +19,7 @@ from xyla.clients.compare import compare, is_rounding, perturbed, reduction_leng
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.hlo.module import Module
 from xyla.support import flags
+from xyla.support.dtypes import by_numpy
 from xyla.support.status import invalid
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _as_type(array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _type_of(array: Array) -> str:
-    return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
+    return f"{by_numpy(array.dtype)}[{','.join(map(str, array.shape))}]"
 
 
 def _comparison_table(rows: Sequence[Row], title: str) -> Table:
