@@ -23,7 +23,7 @@ _MLIR_START = re.compile(
 )
 _MLIR_INSIDE = re.compile(r'\b(?:func\.func|stablehlo\.|mhlo\.|chlo\.|sdy\.|return\b)|"func\.func"')
 _PROTO_START = re.compile(
-    r"(?:#[^\n]*\s*)*(?:hlo|hlo_module|buffer_assignment|name|id|computations|entry_computation_(?:name|id)|"
+    r"(?:#[^\n]*+\s*+)*+(?:hlo|hlo_module|buffer_assignment|name|id|computations|entry_computation_(?:name|id)|"
     r"host_program_shape|arguments|result|execution_platform)\s*[:{<]"
 )
 _PROTO_INSIDE = re.compile(r"\w\s*:\s*[\"\d\-A-Z]")

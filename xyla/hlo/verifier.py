@@ -138,7 +138,8 @@ def _problems(module: Module, rules: _Rules, computations: Iterable[Computation]
         for inst in comp.instructions:
             yield from _instruction_problems(inst, rules)
     if computations is None or module.entry in chosen:
-        yield from config_problems(module)
+        # The header keeps no place of its own.
+        yield from (error.located(module.entry.span) for error in config_problems(module))
         if rules.layout_sensitive:
             yield from _entry_layout_problems(module)
 

@@ -25,6 +25,9 @@ def write_module(module: Module) -> pb.HloProto:
     return proto
 
 
+_ASYNC = (ops.ASYNC_UPDATE, ops.ASYNC_DONE)
+
+
 class _Ids:
     """Numbers for computations and instructions: those to keep, and the next free one for the rest."""
 
@@ -74,6 +77,7 @@ class _ModuleWriter:
         comp_ids = _Ids({c.id for c in leftovers.computations.values()})
         self.computation_ids = {c: comp_ids.take(leftovers.computation_id(c.name)) for c in self.order}
         self.ids = _Ids({i.id for i in leftovers.instructions.values()})
+        self.wrapped: dict[Instruction, tuple[Computation, ...]] = {}
         self.names = _unique_names(self.order)
         self.fused = {c for inst in module.instructions() if inst.op is ops.FUSION for c in inst.called}
 
@@ -138,19 +142,21 @@ class _ModuleWriter:
         write_shape(inst.shape, proto.shape)
         proto.operand_ids.extend(ids[o] for o in inst.operands)
         proto.control_predecessor_ids.extend(ids[p] for p in inst.control_predecessors)
-        proto.called_computation_ids.extend(self.computation_ids[c] for c in _callees(inst))
+        proto.called_computation_ids.extend(self.computation_ids[c] for c in self._callees(inst))
         write_attrs(inst, proto)
         _write_notes(inst, proto)
 
-
-def _callees(inst: Instruction) -> tuple[Computation, ...]:
-    """The callees in XLA's order: a loop's body first; async-update and -done name what their start wraps."""
-    if inst.op is ops.WHILE:
-        return inst.called[::-1]
-    start = inst
-    while start.op in (ops.ASYNC_UPDATE, ops.ASYNC_DONE) and start.operands:
-        start = start.operands[0]
-    return start.called if start.op is ops.ASYNC_START else inst.called
+    def _callees(self, inst: Instruction) -> tuple[Computation, ...]:
+        """The callees in XLA's order: a loop's body first; async-update and -done name what their start wraps."""
+        if inst.op is ops.WHILE:
+            return inst.called[::-1]
+        if inst.op in _ASYNC and inst.operands:
+            # Operands come first, so the chain back to the start is known.
+            self.wrapped[inst] = self.wrapped.get(inst.operands[0], ())
+            return self.wrapped[inst]
+        if inst.op is ops.ASYNC_START:
+            self.wrapped[inst] = inst.called
+        return inst.called
 
 
 def _write_notes(inst: Instruction, proto: pb.HloInstructionProto) -> None:

@@ -65,6 +65,7 @@ def read(
     inner.set_root(
         inner.add(sugar.wrapped, params, record, called=called, shape=shape.tuple_shapes[1], name=sugar.wrapped.name)
     )
+    inner.span = inner.root.span = cursor.span(at, at + len(sugar.wrapped.name))
     reader.module.computations[inner.name] = inner
     return reader.make(comp, name, sugar.op, shape, operands, own, (inner,), attrs, at)
 
@@ -93,11 +94,12 @@ def _read_later(
     own = reader.decode(sugar.op, attrs, at)
     if len(operands) != 1:
         raise cursor.error(f"{sugar.wrapped.name} updates and dones take 1 operand, {len(operands)} given", at)
-    start = operands[0]
-    while start.op is ops.ASYNC_UPDATE:
-        start = start.operands[0]
+    start = reader.starts.get(operands[0], operands[0])
     if start.op is not ops.ASYNC_START:
         raise cursor.error(f"the operand is not an asynchronous {sugar.wrapped.name}", at)
     if start.called[0].root.op is not sugar.wrapped:
         raise cursor.error(f"the operand is an asynchronous {start.called[0].root.op.name}", at)
-    return reader.make(comp, name, sugar.op, shape, operands, own, (), attrs, at)
+    inst = reader.make(comp, name, sugar.op, shape, operands, own, (), attrs, at)
+    if sugar.op is ops.ASYNC_UPDATE:
+        reader.starts[inst] = start
+    return inst

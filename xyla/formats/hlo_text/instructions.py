@@ -34,7 +34,7 @@ class InstructionReader:
 
     __slots__ = (
         "_decoder", "_frontend", "_metadata", "_tuples", "computations", "cursor", "module", "names", "nesting",
-        "shapes", "undeclared",
+        "shapes", "starts", "undeclared",
     )  # fmt: skip
 
     def __init__(self, cursor: Cursor, module: Module, computations: dict[str, Computation]) -> None:
@@ -44,6 +44,8 @@ class InstructionReader:
         self.computations = computations
         self.names: dict[str, Instruction] = {}
         self.shapes = ShapeReader()
+        # What each asynchronous update continues: chains of updates are long in scheduled modules.
+        self.starts: dict[Instruction, Instruction] = {}
         self._decoder = AttrDecoder()
         self._metadata: dict[str, Metadata] = {}
         self._frontend: dict[str, tuple[tuple[str, str], ...]] = {}

@@ -58,6 +58,10 @@ def parse(text: str, name: str = "<string>") -> Module:
     gc.disable()
     try:
         return _ModuleReader(cursor).read()
+    except XylaError as error:
+        # The readers of values do not know where they stand: the cursor is near.
+        at = min(cursor.pos, len(text))
+        raise error.located(cursor.span(at, at + 1)) from None
     finally:
         if enabled:
             gc.enable()
