@@ -15,6 +15,12 @@ from xyla.support.status import XylaError
 CALL = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add(x, y) }\n"
 
 
+def read_and_verify(text: str) -> None:
+    program = load_file(text.encode(), "bad.hlo")
+    assert isinstance(program, Module)
+    verify(program)
+
+
 @pytest.mark.parametrize(
     ("text", "where"),
     [
@@ -28,9 +34,7 @@ CALL = "add { x = f32[] parameter(0)  y = f32[] parameter(1)  ROOT s = f32[] add
 )
 def test_errors_are_located(text: str, where: str | None) -> None:
     with pytest.raises(XylaError) as caught:
-        program = load_file(text.encode(), "bad.hlo")
-        assert isinstance(program, Module)
-        verify(program)
+        read_and_verify(text)
     assert caught.value.render().startswith(f"bad.hlo:{where or ''}")
     assert caught.value.span is not None
 
