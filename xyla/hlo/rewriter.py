@@ -93,10 +93,10 @@ def replace_uses(old: Instruction, new: Instruction, where: Callable[[Instructio
     old.parent.revision += 1
 
 
-def replace(old: Instruction, new: Instruction) -> None:
-    """Replaces `old` by `new` everywhere, moves control dependencies, and erases `old`."""
-    if new.metadata is None:
-        new.metadata = old.metadata
+def move_control_dependencies(old: Instruction, new: Instruction) -> None:
+    """Makes `new` run where `old` had to."""
+    if old is new:
+        return
     for p in old.control_predecessors:
         remove_control_dependency(p, old)
         if p is not new:
@@ -105,6 +105,13 @@ def replace(old: Instruction, new: Instruction) -> None:
         remove_control_dependency(old, s)
         if s is not new:
             add_control_dependency(new, s)
+
+
+def replace(old: Instruction, new: Instruction) -> None:
+    """Replaces `old` by `new` everywhere, moves control dependencies, and erases `old`."""
+    if new.metadata is None:
+        new.metadata = old.metadata
+    move_control_dependencies(old, new)
     replace_uses(old, new)
     erase(old)
 

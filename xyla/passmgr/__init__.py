@@ -1,0 +1,1 @@
+"""Passes and pipelines: what a pass is, how rewrites are numbered, how pipelines run, dump, time and check."""
