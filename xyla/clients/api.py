@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xyla import interp
 from xyla.formats.detect import load_file
+from xyla.hlo.module import Module
 from xyla.runtime.executable import Executable
 from xyla.support.status import invalid
 
@@ -53,7 +53,7 @@ def compile(source: Any, *, dump_to: str | None = None, args: Sequence[npt.Array
     """
     from xyla.compiler.driver import compile_module
 
-    return compile_module(interp.to_module(source, args), dump_to=dump_to)
+    return compile_module(_module(source, args), dump_to=dump_to)
 
 
 def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compiled") -> list[np.ndarray[Any, Any]]:
@@ -65,6 +65,18 @@ def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compi
     if engine not in ENGINES:
         raise invalid(f"unknown engine {engine!r}", hint=f"one of {', '.join(ENGINES)}")
     if engine == "reference":
+        from xyla import interp
+
         return interp.run(source, args)
     arrays = [np.asarray(a) for a in args]
     return compile(source, args=arrays)(*arrays)
+
+
+def _module(source: Any, args: Sequence[npt.ArrayLike]) -> Module:
+    """The static module of a program; dynamic ones are refined by the arguments' shapes."""
+    program = load(source) if isinstance(source, (str, bytes, os.PathLike)) else source
+    if isinstance(program, Module):
+        return program
+    from xyla import interp
+
+    return interp.to_module(program, args)

@@ -1,4 +1,7 @@
-"""Handlers: Python work for instructions that have no native code, injected into the runtime, which knows no HLO."""
+"""Handlers: Python work for instructions that have no native code, injected into the runtime, which knows no HLO.
+
+The evaluator is imported when the first handler is made: most programs need none, and it costs 0.1 s.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from typing import Any
 
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.shape import Shape
-from xyla.interp import Evaluator, evaluate
-from xyla.interp.table import TOKEN
 from xyla.lowering.units import HandlerUnit
 from xyla.runtime.program import Handler
 
@@ -19,6 +20,8 @@ def handler_for(inst: Instruction, reason: str) -> HandlerUnit:
 
 
 def _evaluate(inst: Instruction) -> Handler:
+    from xyla.interp import Evaluator
+
     operand_shapes = [o.shape for o in inst.operands]
     evaluator = Evaluator()
 
@@ -32,6 +35,8 @@ def _evaluate(inst: Instruction) -> Handler:
 
 def _tree(shape: Shape, leaves: Any) -> Any:
     """Regroups array leaves into the (nested) tuples of a shape; tokens take no leaf."""
+    from xyla.interp.table import TOKEN
+
     if shape.is_tuple:
         return tuple(_tree(s, leaves) for s in shape.tuple_shapes)
     return next(leaves) if shape.is_array else TOKEN
@@ -46,6 +51,8 @@ def _leaves(shape: Shape, value: Any) -> list[Any]:
 
 def module_handler(module: Module) -> Handler:
     """A handler that evaluates a whole module on its parameters' array leaves."""
+    from xyla.interp import evaluate
+
     shapes = [p.shape for p in module.entry.parameters]
     result = module.entry.root.shape
 

@@ -1,4 +1,4 @@
-"""BLAS through the function pointers that SciPy publishes (scipy.linalg.cython_blas), loaded on first use.
+"""BLAS through the routines that SciPy brings, loaded on first use.
 
 BLAS' own threads spin while they wait, which costs a hundred times the work when the machine is busy. So each call runs
 on one thread, and a large product is split by rows over the threads that kernels use.
@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from importlib.util import find_spec
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,18 @@ _ROUTINE = {np.dtype(np.float32): ("sgemm", ctypes.c_float), np.dtype(np.float64
 
 
 @cache
-def _address(name: str) -> int:
+def _library() -> ctypes.CDLL | None:
+    """The OpenBLAS inside SciPy's wheel, opened without importing SciPy's Python side (0.2 s); None in other builds."""
+    spec = find_spec("scipy")
+    if spec is None or not spec.submodule_search_locations:
+        raise internal("SciPy is not installed: it brings the BLAS")
+    folder = Path(spec.submodule_search_locations[0]).parent / "scipy.libs"
+    found = sorted(folder.glob("libscipy_openblas-*.so"))
+    return ctypes.CDLL(str(found[0])) if found else None
+
+
+def _published(name: str) -> int:
+    """The address that scipy.linalg.cython_blas publishes for a routine: what every build of SciPy has."""
     from scipy.linalg import cython_blas
 
     capsule = cython_blas.__pyx_capi__[name]
@@ -45,7 +58,12 @@ def _address(name: str) -> int:
 
 @cache
 def _routine(name: str) -> Callable[..., None]:
-    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)(_address(name))
+    """sgemm or dgemm, all arguments by reference."""
+    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
+    library = _library()
+    if library is None or not hasattr(library, f"scipy_{name}_"):
+        return prototype(_published(name))
+    return prototype((f"scipy_{name}_", library))
 
 
 class _BlasThreads:
@@ -78,20 +96,15 @@ class _BlasThreads:
 
 
 def _thread_knobs() -> tuple[Callable[[int], None] | None, Callable[[], int] | None]:
-    """(set, get) of the OpenBLAS that SciPy brings; it is found among the libraries loaded beside cython_blas."""
-    _address("sgemm")
-    with open("/proc/self/maps") as maps:
-        paths = dict.fromkeys(line.split(None, 5)[5].strip() for line in maps if "openblas" in line)
-    for path in paths:
-        library = ctypes.CDLL(path)
-        for prefix in ("scipy_openblas", "openblas"):
-            setter = getattr(library, f"{prefix}_set_num_threads", None)
-            getter = getattr(library, f"{prefix}_get_num_threads", None)
-            if setter is not None and getter is not None:
-                setter.argtypes, setter.restype = [ctypes.c_int], None
-                getter.argtypes, getter.restype = [], ctypes.c_int
-                return setter, getter
-    return None, None
+    """(set, get) of the number of threads that SciPy's OpenBLAS uses."""
+    library = _library()
+    setter = getattr(library, "scipy_openblas_set_num_threads", None)
+    getter = getattr(library, "scipy_openblas_get_num_threads", None)
+    if setter is None or getter is None:
+        return None, None
+    setter.argtypes, setter.restype = [ctypes.c_int], None
+    getter.argtypes, getter.restype = [], ctypes.c_int
+    return setter, getter
 
 
 @cache
