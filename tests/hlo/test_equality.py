@@ -74,3 +74,8 @@ def test_a_splat_equals_its_full_form() -> None:
     a, b = map(parse, texts)
     assert equal(a, b)
     assert fingerprint(a) == fingerprint(b)
+
+
+def test_the_root_counts() -> None:
+    first = "HloModule m\nENTRY e { ROOT a = f32[] constant(1) b = f32[] constant(2) }"
+    assert not equal(parse(first), parse(first.replace("ROOT ", "").replace(" b =", " ROOT b =")))

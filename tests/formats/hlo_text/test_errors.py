@@ -123,6 +123,11 @@ def test_deep_nesting_is_refused_without_recursion(opener: str) -> None:
     refusal(f"HloModule m\nENTRY e {{\n  c = f32[] constant(0)\n  r = f32[] add(c, c), a={opener * 200_000}")
 
 
+def test_closed_but_deep_brackets_are_refused() -> None:
+    text = refused("c = f32[] constant(0)\n  r = f32[] abs(c), sharding=" + "{" * 200 + "}" * 200)
+    assert "brackets are nested deeper than 128" in text
+
+
 @pytest.mark.parametrize("line", ["x" * 10**6, '"' * 10**6, "/*" * 10**5, "%a=" * 10**5, "{" * 10**6, "f32[" * 10**5])
 def test_a_long_line_is_clipped_in_the_message(line: str) -> None:
     assert len(refusal(line)) < 600

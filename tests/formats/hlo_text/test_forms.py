@@ -247,3 +247,8 @@ def test_a_chain_of_100000_instructions() -> None:
     m = body("\n".join(lines))
     assert m.num_instructions == 100_000
     assert str(m).count("negate") == 99_999
+
+
+def test_byte_escapes_that_are_utf8_are_decoded() -> None:
+    r = root('ROOT r = f32[] custom-call(), custom_call_target="na\\303\\257ve \\xff\\n"')
+    assert r.attrs.custom_call_target == "naïve \xff\n"

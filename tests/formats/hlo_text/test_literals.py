@@ -137,6 +137,13 @@ def test_bfloat16_text_is_short() -> None:
     assert literal_text(Literal.scalar(16777216.0, F32)) == "16777216"
 
 
+def test_the_largest_value_prints_as_a_number_in_range() -> None:
+    # 3.39e+38 would round to it, but lies beyond it.
+    largest = np.array(0x7F7F, np.uint16).view(BF16.np)
+    assert literal_text(Literal.of(largest)) == "3.3895e+38"
+    assert float(literal_text(Literal.of(largest))) <= float(largest)
+
+
 def test_a_huge_splat_costs_no_memory_until_it_is_printed() -> None:
     literal = constant("f32[1000000000]", "0.5")
     assert literal.array.strides == (0,)

@@ -119,3 +119,7 @@ def test_frontend_attributes_survive(value: str) -> None:
     text = frontend_text([("k", value), ("key with space", "v")])
     module = parse(f"HloModule m\nENTRY e {{ ROOT p = f32[] parameter(0), frontend_attributes={text} }}")
     assert dict(module.entry.root.frontend_attributes) == {"k": value, "key with space": "v"}
+
+
+def test_control_characters_are_escaped() -> None:
+    assert quote("a\x01\x7f\n") == '"a\\001\\177\\n"'
