@@ -69,14 +69,17 @@ def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compi
 
         return interp.run(source, args)
     arrays = [np.asarray(a) for a in args]
-    return compile(source, args=arrays)(*arrays)
+    return compile(_module(source, arrays, bind_values=True))(*arrays)
 
 
-def _module(source: Any, args: Sequence[npt.ArrayLike]) -> Module:
-    """The static module of a program; dynamic ones are refined by the arguments' shapes."""
+def _module(source: Any, args: Sequence[npt.ArrayLike], *, bind_values: bool = False) -> Module:
+    """The static module of a program; dynamic ones are refined by the arguments' shapes.
+
+    bind_values: and by the values of dimension variables among them, for a module that is used with them only.
+    """
     program = load(source) if isinstance(source, (str, bytes, os.PathLike)) else source
     if isinstance(program, Module):
         return program
     from xyla import interp
 
-    return interp.to_module(program, args)
+    return interp.to_module(program, args, bind_values=bind_values)

@@ -46,7 +46,7 @@ def run(
     Raises XylaError: INVALID_ARGUMENT for a bad program or argument (naming the parameter), UNIMPLEMENTED naming the
     op.
     """
-    module = to_module(program, args)
+    module = to_module(program, args, bind_values=True)
     replicas = replicas or max(module.config.replica_count, 1)
     logical = None if partitions else logical_partitions(module)
     partitions = partitions or logical or max(module.config.num_partitions, 1)
@@ -85,8 +85,12 @@ def _run_world(
     return per_device
 
 
-def to_module(program: Any, args: Sequence[Any] = ()) -> Module:
-    """The static HLO module of a program; one with dynamic dimensions is refined by its arguments' shapes."""
+def to_module(program: Any, args: Sequence[Any] = (), *, bind_values: bool = False) -> Module:
+    """The static HLO module of a program; one with dynamic dimensions is refined by its arguments' shapes.
+
+    bind_values: sizes may also come from the values of leading integer scalars (dimension variables); the module is
+    then right for these arguments only, so it must not be kept for others.
+    """
     if not isinstance(program, Module) and (isinstance(program, (str, bytes, Path)) or hasattr(program, "__fspath__")):
         program = _load(program)
     if isinstance(program, Module):
@@ -94,7 +98,8 @@ def to_module(program: Any, args: Sequence[Any] = ()) -> Module:
     refine = getattr(program, "refine", None)
     if refine is None:
         raise invalid(f"cannot run a {type(program).__name__}: expected text, a path, a module or a StableHLO program")
-    module = refine([_shape_of(a, i) for i, a in enumerate(args)])
+    shapes = [_shape_of(a, i) for i, a in enumerate(args)]
+    module = refine(shapes, args) if bind_values else refine(shapes)
     assert isinstance(module, Module)
     return module
 

@@ -129,11 +129,6 @@ PROGRAMS = [
         3,
     ),
     (
-        "func.func @main(%a: tensor<4x!quant.uniform<i8:f32, 0.1:3>>) { return }",
-        "element type !quant.uniform<i8:f32, 0.1:3>",
-        1,
-    ),
-    (
         "func.func @main(%a: tensor<4xf32>) {\n%0 = shape.shape_of %a : tensor<4xf32> -> tensor<1xindex>\nreturn }",
         "operation shape.shape_of",
         2,

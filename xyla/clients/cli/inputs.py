@@ -123,7 +123,8 @@ def as_module(program: Loaded, arrays: Sequence[Array]) -> Module:
     if isinstance(program, Module):
         return program
     types = program.parameter_types
-    return program.refine([_open_shape(program, i, arrays[i] if i < len(arrays) else None) for i in range(len(types))])
+    shapes = [_open_shape(program, i, arrays[i] if i < len(arrays) else None) for i in range(len(types))]
+    return program.refine(shapes, arrays)
 
 
 def _open_shape(program: StablehloProgram, index: int, array: Array | None) -> Shape:

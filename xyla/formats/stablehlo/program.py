@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xyla.formats.mlir.ir import MlirModule, Operation
 from xyla.formats.mlir.types import Type
@@ -40,8 +41,11 @@ class StablehloProgram:
         block = self.entry.regions[0].entry
         return tuple(v.type for v in block.arguments) if block is not None else ()
 
-    def refine(self, shapes: Sequence[Shape]) -> Module:
-        """The static HLO program for arguments of these shapes. Raises INVALID_ARGUMENT when they do not fit."""
+    def refine(self, shapes: Sequence[Shape], values: Sequence[Any] = ()) -> Module:
+        """The static HLO program for arguments of these shapes. Raises INVALID_ARGUMENT when they do not fit.
+
+        values: the arguments, for programs that take dimension variables as leading integer scalars.
+        """
         from xyla.formats.stablehlo.dynamic import refine
 
-        return refine(self, shapes)
+        return refine(self, shapes, values)
