@@ -27,7 +27,7 @@ def read_and_verify(text: str) -> None:
         ("HloModule m, num_partitions=0\nENTRY e { ROOT p = f32[] parameter(0) }", "2:7"),
         ("HloModule m, input_output_alias={ {}: (-1, {}) }\nENTRY e { ROOT p = f32[] parameter(0) }", None),
         ("HloModule m\nENTRY e { ROOT p = f32[3]{-1} parameter(0) }", "2:"),
-        ('HloModule m\n\nFileNames\n99999999999999999999 "f"\nENTRY e { ROOT p = f32[] parameter(0) }', "4:"),
+        ('HloModule m\n\nFileNames\n99999999999999999999 "f"\nENTRY e { ROOT p = f32[] parameter(0) }', "3:10"),
         (f"HloModule m\n{CALL}ENTRY e {{ ROOT s = ((), f32[]) call-start(), to_apply=add }}", "3:"),
     ],
     ids=["partitions", "alias", "layout", "table", "sugar"],
@@ -57,3 +57,14 @@ def test_a_long_chain_of_asynchronous_updates() -> None:
     module = hlo_text.parse(text, "chain")
     assert hlo_proto.load_bytes(hlo_proto.to_bytes(module), "x").num_instructions == module.num_instructions
     assert time.process_time() - start < 10
+
+
+def test_messages_have_a_bounded_length() -> None:
+    text = (
+        "module { func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        '  %0 = "stablehlo.broadcast_in_dim"(%a) {broadcast_dimensions = dense<0> : tensor<999999xi64>}\n'
+        "    : (tensor<4xf32>) -> tensor<4xf32>\n  return %0 : tensor<4xf32> } }\n"
+    )
+    with pytest.raises(XylaError) as caught:
+        load_file(text.encode(), "long.mlir")
+    assert len(caught.value.render()) < 3000

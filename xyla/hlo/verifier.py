@@ -139,7 +139,7 @@ def _problems(module: Module, rules: _Rules, computations: Iterable[Computation]
             yield from _instruction_problems(inst, rules)
     if computations is None or module.entry in chosen:
         # The header keeps no place of its own.
-        yield from (error.located(module.entry.span) for error in config_problems(module))
+        yield from (error.located(module.entry.span or module.entry.root.span) for error in config_problems(module))
         if rules.layout_sensitive:
             yield from _entry_layout_problems(module)
 

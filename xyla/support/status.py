@@ -31,6 +31,10 @@ class Status(Enum):
     UNAUTHENTICATED = 16
 
 
+# Characters of a message; the rest is cut off.
+MAX_MESSAGE = 2000
+
+
 class XylaError(Exception):
     """An error a user can act on: a status, one message, and where in the input it was found.
 
@@ -38,6 +42,8 @@ class XylaError(Exception):
     """
 
     def __init__(self, status: Status, message: str, *, span: Span | None = None, hint: str | None = None) -> None:
+        # A damaged input may hold a value of any length, and messages show values.
+        message = message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "..."
         super().__init__(message)
         self.status = status
         self.message = message
