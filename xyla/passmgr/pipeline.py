@@ -74,7 +74,7 @@ class Pipeline:
 
 @dataclass(slots=True)
 class StepRecord:
-    """What one execution of a step did."""
+    """What one execution of a step did. `start`: when it began, in `perf_counter` seconds."""
 
     name: str
     changed: bool
@@ -82,6 +82,7 @@ class StepRecord:
     instructions_before: int
     instructions_after: int
     skipped: bool = False
+    start: float = 0.0
 
 
 # Called before and after each executed step: (step name, "before" or "after", module, changed).
@@ -140,10 +141,12 @@ class Run:
         if self._settled.get(step.name) == before:
             self.records.append(StepRecord(step.name, False, 0.0, count, count, skipped=True))
             return False
+        start = perf_counter()
         changed, seconds = self._execute(step)
         if not changed:
             self._settled[step.name] = self._revision()
-        self.records.append(StepRecord(step.name, changed, seconds, count, self.module.num_instructions))
+        after = self.module.num_instructions
+        self.records.append(StepRecord(step.name, changed, seconds, count, after, start=start))
         self._stopped = self.options.stop_after in (step.name, step.run.name)
         return changed
 
@@ -157,6 +160,10 @@ class Run:
         except XylaError as error:
             error.message = f"step {step.name}: {error.message}"
             raise
+        except (RecursionError, MemoryError):
+            raise
+        except Exception as error:  # a pass may be anyone's code: whatever it raises, its step is named
+            raise internal(f"step {step.name} failed: {type(error).__name__}: {error}") from error
         seconds = perf_counter() - start
         self._check(step, changed, mark)
         self._observe(step.name, "after", changed)

@@ -19,7 +19,13 @@ from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.op_def import NO_ATTRS, Attrs, OpDef, Trait
 from xyla.hlo.shape import Shape
 from xyla.passmgr.context import Fp, PassContext
+from xyla.passmgr.marks import fp_allows, mark_of, value_changing
 from xyla.support.dtypes import ElementType
+
+__all__ = [
+    "NotPermitted", "Rewrite", "Rule", "RuleTable", "effectful", "erase_dead", "fp_allows", "has_effect", "is_splat",
+    "rule_table", "run_rules", "splat_value", "try_rules", "value_changing",
+]  # fmt: skip
 
 
 class NotPermitted(Exception):
@@ -146,8 +152,14 @@ def _run_computation(comp: Computation, ctx: PassContext, table: RuleTable) -> b
 
 
 def try_rules(inst: Instruction, ctx: PassContext, rules: Sequence[Rule]) -> list[Instruction] | None:
-    """Applies the first rule that matches; returns what to look at again, or None when none matched."""
+    """Applies the first rule that matches; returns what to look at again, or None when none matched.
+
+    Rules marked `value_changing` beyond the context's floating-point mode are passed over.
+    """
     for rule in rules:
+        mark = mark_of(rule)
+        if mark is not None and not fp_allows(ctx.fp, mark.least):
+            continue
         rewrite = Rewrite(ctx, rule.__name__, inst)
         try:
             new = rule(inst, rewrite)

@@ -14,6 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from xyla.clients.cli.common import FileArgument, FromOption
+from xyla.clients.cli.pass_commands import opt
 from xyla.support.status import Status, XylaError
 
 OK, MISMATCH, BAD_INPUT, UNIMPLEMENTED = 0, 1, 2, 3
@@ -35,31 +37,6 @@ class Engine(str, Enum):  # noqa: UP042 - typer reads the values of a str enum
     COMPILED = "compiled"
     INTERPRETED = "interpreted"
     REFERENCE = "reference"
-
-
-class Style(str, Enum):  # noqa: UP042 - as above
-    """How a module is written."""
-
-    LONG = "long"
-    SHORT = "short"
-    PROTO = "proto"
-    TEXT_PROTO = "text-proto"
-
-
-class Format(str, Enum):  # noqa: UP042 - as above
-    """The language of an input file."""
-
-    HLO = "hlo"
-    STABLEHLO = "stablehlo"
-    PROTO = "proto"
-    TEXT_PROTO = "text-proto"
-    SNAPSHOT = "snapshot"
-
-
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Program to read; - is standard input.")]
-FromOption = Annotated[
-    Format | None, typer.Option("--from", help="The file's language; found from its content when not given.")
-]
 
 
 @app.command()
@@ -99,20 +76,7 @@ def run(
     raise typer.Exit(execute(options))
 
 
-@app.command()
-def opt(
-    file: FileArgument,
-    verify: Annotated[bool, typer.Option(help="Check that the module is well formed.")] = False,
-    style: Annotated[Style, typer.Option("--print", help="How to write the module.")] = Style.LONG,
-    source: FromOption = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", help="Write to this file.")] = None,
-    split_input_file: Annotated[bool, typer.Option(help="The input is several, split at `// -----`.")] = False,
-) -> None:
-    """Read a module, check it if asked, and write it: also the converter between formats."""
-    from xyla.clients.cli.opt import Options, execute
-
-    chosen = source.value if source else None
-    raise typer.Exit(execute(Options(file, verify, style.value, chosen, output, split_input_file)))
+app.command()(opt)
 
 
 def _print_version(wanted: bool) -> None:
@@ -148,6 +112,8 @@ def main(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
     except XylaError as error:
+        if os.environ.get("XYLA_TRACEBACK") and error.__cause__ is not None:
+            raise
         return _report(error)
     except Exception as error:  # the last line of defence: a user never sees a traceback
         return _report(_as_xyla_error(error))

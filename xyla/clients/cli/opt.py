@@ -1,13 +1,16 @@
-"""`xyla opt`: read, verify, write."""
+"""`xyla opt`: read, verify, run passes, write."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xyla.clients.cli import passes
 from xyla.clients.cli.inputs import read_programs
+from xyla.clients.cli.passes import PassOptions, PassRun, pass_run
 from xyla.hlo.module import Module
 from xyla.support.status import unimplemented
 
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from xyla.formats.stablehlo.program import StablehloProgram
 
 SEPARATOR = "\n// -----\n\n"
+NO_PASSES = PassOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +32,23 @@ class Options:
     source: str | None
     output: Path | None
     split: bool
+    passes: PassOptions = NO_PASSES
+
+
+def show_lists(options: PassOptions, list_passes: bool, list_pipelines: bool) -> int:
+    """Prints the passes, the pipelines or both. Returns the exit code."""
+    passes.load_passes(options.load)
+    sys.stdout.write(
+        (passes.list_passes() if list_passes else "") + (passes.list_pipelines() if list_pipelines else "")
+    )
+    return 0
 
 
 def execute(options: Options) -> int:
     """Reads, checks and writes the module(s). Returns the exit code; raises XylaError on a bad input."""
-    pieces = [_written(program, options) for program in read_programs(options.file, options.source, options.split)]
+    programs = read_programs(options.file, options.source, options.split)
+    with pass_run(options.passes) if options.passes.any_pass else nullcontext() as run:
+        pieces = [_written(program, options, run) for program in programs]
     if options.style == "proto":
         _write_bytes(b"".join(piece for piece in pieces if isinstance(piece, bytes)), options.output)
     else:
@@ -40,13 +56,15 @@ def execute(options: Options) -> int:
     return 0
 
 
-def _written(program: Loaded, options: Options) -> str | bytes:
+def _written(program: Loaded, options: Options, run: PassRun | None) -> str | bytes:
     if not isinstance(program, Module):
         return _written_dynamic(program, options)
-    if options.verify:
+    if options.verify or run is not None:
         from xyla.hlo.verifier import verify
 
         verify(program)
+    if run is not None:
+        run.apply(program)
     if options.style in ("proto", "text-proto"):
         from xyla.formats import hlo_proto
 
@@ -56,8 +74,8 @@ def _written(program: Loaded, options: Options) -> str | bytes:
 
 
 def _written_dynamic(program: StablehloProgram, options: Options) -> str:
-    if options.style != "long" or options.verify:
-        what = "--verify" if options.verify else f"--print {options.style}"
+    if options.style != "long" or options.verify or options.passes.any_pass:
+        what = "--verify" if options.verify else "passes" if options.passes.any_pass else f"--print {options.style}"
         raise unimplemented(f"{what}: HLO cannot express this program: {program.reason}", span=program.span)
     from xyla.formats.mlir.printer import print_module
 
