@@ -3,7 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import xyla.interp
 from tests.interp.hlo import one, run
+from xyla.formats.hlo_text import parse
 from xyla.support.status import Status, XylaError
 
 SUM = "f { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }\n"
@@ -194,6 +196,20 @@ MANUAL = """p = s32[4,2] parameter(0)
     m = s32[2,2] custom-call(s), custom_call_target="SPMDFullToShardShape", sharding={manual}
     x = s32[2,2] collective-permute(m), source_target_pairs={{0,1},{1,0}}, channel_id=1
     ROOT f = s32[4,2] custom-call(x), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,1]1,0}"""
+
+
+def test_a_partition_of_a_program_has_a_device_dimension() -> None:
+    body = (
+        P
+        + "ROOT r = s32[2] all-reduce(p), replica_groups={{0,1}}, channel_id=1, use_global_device_ids=true, to_apply=f"
+    )
+    text = f"HloModule m, num_partitions=2\n{SUM}\nENTRY e {{ {body} }}\n"
+    assert xyla.interp.run(parse(text, "t"), [X[:2]])[0].tolist() == [[11, 22]] * 2
+
+
+def test_a_logical_program_ignores_its_partition_count() -> None:
+    text = "HloModule m, num_partitions=8\nENTRY e { p = s32[2] parameter(0) ROOT r = s32[2] negate(p) }\n"
+    assert xyla.interp.run(parse(text, "t"), [X[0]])[0].tolist() == [-1, -2]
 
 
 def test_manually_partitioned_programs_take_logical_arrays() -> None:

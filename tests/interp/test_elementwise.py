@@ -107,6 +107,11 @@ def test_is_finite_real_imag_complex() -> None:
         ("shift-right-logical", "s32", [-8, -8], [1, 32], [2147483644, 0]),
         ("shift-right-logical", "u4", [15, 15], [2, 4], [3, 0]),
         ("shift-right-logical", "s4", [-1], [2], [3]),
+        ("shift-right-arithmetic", "u8", [0x80, 0x80], [1, 9], [0xC0, 0xFF]),
+        ("shift-right-arithmetic", "u4", [8, 8, 4], [1, 5, 5], [12, 15, 0]),
+        ("shift-right-arithmetic", "s4", [-8, -8, 7], [1, -1, 5], [-4, -1, 0]),
+        ("shift-left", "u4", [3, 3], [3, 4], [8, 0]),
+        ("shift-left", "u64", [1, 1], [63, 64], [2**63, 0]),
     ],
 )
 def test_binary(op: str, dtype: str, x: list[object], y: list[object], want: list[object]) -> None:
@@ -259,6 +264,11 @@ def test_complex_functions_do_not_overflow() -> None:
     np.testing.assert_allclose(apply("abs", "c128", z, result="f64"), [5e200, math.sqrt(2) * 1e-200, 0], rtol=1e-15)
     np.testing.assert_allclose(apply("sign", "c128", z), [0.6 + 0.8j, math.sqrt(0.5) * (1 - 1j), 0], rtol=1e-15)
     np.testing.assert_allclose(apply("log-plus-one", "c64", [1e-8 + 0j], result="c64"), [1e-8], rtol=1e-6)
+
+
+def test_complex_power_at_zero() -> None:
+    got = apply("power", "c64", np.complex64([0, 0, 1j]), np.complex64([2, 0, 2]))
+    np.testing.assert_allclose(got, [0, 1, -1], atol=1e-6)
 
 
 @pytest.mark.parametrize("op", ["exponential", "log", "sqrt", "tanh", "sine", "cosine", "tan", "logistic", "rsqrt"])

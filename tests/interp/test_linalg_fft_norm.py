@@ -57,6 +57,11 @@ def test_fft(kind: str, src: str, x: list[complex], dst: str, length: int, want:
     np.testing.assert_allclose(one(body, array), want, atol=1e-6)
 
 
+def test_a_transform_of_length_zero_gives_zeros() -> None:
+    body = "p = c64[1,1] parameter(0)\nROOT r = c64[1,1] fft(p), fft_type=FFT, fft_length={0,1}"
+    assert one(body, np.complex64([[5]])).tolist() == [[0]]
+
+
 def test_fft_transforms_the_innermost_dimensions_of_a_batch() -> None:
     x = np.arange(12, dtype=np.complex64).reshape(3, 2, 2)
     body = "p = c64[3,2,2] parameter(0)\nROOT r = c64[3,2,2] fft(p), fft_type=FFT, fft_length={2,2}"

@@ -113,6 +113,15 @@ def test_dynamic_sizes() -> None:
     assert run(body, x, np.int32(100))[1] == 4  # never above the bound
 
 
+def test_a_size_that_grows_again_reads_zeros() -> None:
+    body = """p = s32[4,2] parameter(0)
+    a = s32[] constant(1)
+    b = s32[] constant(3)
+    d = s32[<=4,2] set-dimension-size(p, a), dimensions={0}
+    ROOT r = s32[<=4,2] set-dimension-size(d, b), dimensions={0}"""
+    assert one(body, np.arange(8, dtype=np.int32).reshape(4, 2)).tolist() == [[0, 1], [0, 0], [0, 0]]
+
+
 def test_dynamic_reshape() -> None:
     body = """p = s32[6] parameter(0)
     a = s32[] parameter(1)

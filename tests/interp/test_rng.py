@@ -80,6 +80,10 @@ def test_threefry_halves_interleave_along_the_first_even_dimension() -> None:
     _, grid = generate([0, 0], "rng_three_fry", "u32[3,2]")
     assert grid[0].tolist() == values.tolist()
     assert generate([0, 0], "rng_three_fry", "u32[]")[1] == 0x6B200159
+    # The next counter's pair follows.
+    new, four = generate([0, 0], "rng_three_fry", "u32[4]")
+    assert new == [0, 2]
+    assert four.tolist()[2:] == generate([0, 1], "rng_three_fry", "u32[2]")[1].tolist()
 
 
 def test_narrow_words_are_the_low_bits_and_floats_are_their_bits() -> None:

@@ -34,6 +34,10 @@ LEXICOGRAPHIC = {
       eq = pred[] compare(lt, tl), direction=EQ
       gt = pred[] compare(i, j), direction=GT
       ROOT r = pred[] select(eq, gt, lt)""",
+    "ne": """ne = pred[] compare(b, a), direction=NE
+      lt = pred[] compare(a, b), direction=LT
+      gt = pred[] compare(i, j), direction=GT
+      ROOT r = pred[] select(ne, lt, gt)""",
     # The same order written so that no key can be seen.
     "opaque": """lt = pred[] compare(a, b), direction=LT
       tl = pred[] compare(b, a), direction=LT

@@ -201,29 +201,11 @@ def _atan2(inst: Instruction, session: Session) -> Kernel:
 
 @EVAL.rule(ops.SHIFT_LEFT, ops.SHIFT_RIGHT_ARITHMETIC, ops.SHIFT_RIGHT_LOGICAL)
 def _shift(inst: Instruction, session: Session) -> Kernel:
-    et, bits = type_of(inst), type_of(inst).bits
+    et = type_of(inst)
     if inst.op is ops.SHIFT_LEFT:
-        return _in_compute_type(lambda x, n: integer.shift_left(x, np.asarray(n), bits), et)
-    if inst.op is ops.SHIFT_RIGHT_LOGICAL:
-
-        def logical(x: Array, n: Array) -> Array:
-            u = integer.unsigned_bits(x, et)
-            return integer.shift_right_logical(u, np.asarray(n), bits).astype(np.asarray(x).dtype)
-
-        return _in_compute_type(logical, et)
-
-    def arithmetic(x: Array, n: Array) -> Array:
-        # On an unsigned type the top bit still fills.
-        x = np.asarray(x)
-        signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
-        if et.is_unsigned and bits < 8:
-            signed = (signed << (8 - bits)) >> (8 - bits)
-        count = np.asarray(n)
-        ok = integer.in_width(count, bits)
-        amount = np.where(ok, count, count.dtype.type(bits - 1)).astype(signed.dtype)
-        return np.asarray(np.right_shift(signed, amount)).view(x.dtype)
-
-    return _in_compute_type(arithmetic, et)
+        return _in_compute_type(np.left_shift, et)
+    fn = integer.shift_right_logical if inst.op is ops.SHIFT_RIGHT_LOGICAL else integer.shift_right_arithmetic
+    return _in_compute_type(lambda x, n: fn(x, n, et), et)
 
 
 @EVAL.rule(ops.COMPLEX)

@@ -44,28 +44,24 @@ def power(x: Array, y: Array, et: ElementType) -> Array:
     return result
 
 
-def shift_left(x: Array, n: Array, bits: int) -> Array:
-    """x << n; 0 when n >= bits (n is read as unsigned)."""
-    ok = in_width(n, bits)
-    return np.where(ok, np.left_shift(x, np.where(ok, n, n.dtype.type(0))), x.dtype.type(0))
+# NumPy's own shifts are XLA's: a count that is negative (read as unsigned, so huge) or not below the width gives 0, or
+# the sign for a signed right shift. Sub-byte values keep that in their 8-bit container.
 
 
-def shift_right_arithmetic(x: Array, n: Array, bits: int) -> Array:
-    """Signed x >> n; the sign fills when n >= bits."""
-    ok = in_width(n, bits)
-    return np.right_shift(x, np.where(ok, n, n.dtype.type(bits - 1)))
+def shift_right_logical(x: Array, n: Array, et: ElementType) -> Array:
+    """x >> n with zeros shifted in."""
+    u = unsigned_bits(x, et)
+    count = np.asarray(n)
+    return np.asarray(np.right_shift(u, count.view(u.dtype))).view(np.asarray(x).dtype)
 
 
-def shift_right_logical(x: Array, n: Array, bits: int) -> Array:
-    """x >> n with zeros shifted in; 0 when n >= bits. `x` holds unsigned bits."""
-    ok = in_width(n, bits)
-    amount = np.where(ok, n, n.dtype.type(0)).astype(x.dtype)
-    return np.asarray(np.where(ok, np.right_shift(x, amount), x.dtype.type(0)))
-
-
-def in_width(n: Array, bits: int) -> Array:
-    """0 <= n < bits, where negative means huge."""
-    return (n >= 0) & (n < bits)
+def shift_right_arithmetic(x: Array, n: Array, et: ElementType) -> Array:
+    """x >> n with the top bit shifted in, on unsigned types as well."""
+    x = np.asarray(x)
+    signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
+    if et.is_unsigned and et.bits < 8:
+        signed = (signed << (8 - et.bits)) >> (8 - et.bits)
+    return np.asarray(np.right_shift(signed, np.asarray(n).view(signed.dtype))).view(x.dtype)
 
 
 def unsigned_bits(x: Array, et: ElementType) -> Array:
