@@ -173,3 +173,23 @@ TYPES = ["s2", "u4", "s8", "u16", "s32", "u64", "f16", "bf16", "f32", "f64", "f8
 @pytest.mark.parametrize("et", TYPES)
 def test_every_width_adds(et: str) -> None:
     check(program(f"a = {et}[77] parameter(0)", f"b = {et}[77] parameter(1)", f"ROOT r = {et}[77] add(a, b)"))
+
+
+MIXED = {
+    "add": ["a = f32[70] parameter(0)", "b = bf16[70] parameter(1)", "ROOT r = f32[70] add(a, b)"],
+    "compare": [
+        "a = f16[70] parameter(0)", "b = f32[70] parameter(1)",
+        "ROOT r = pred[70] compare(a, b), direction=LT",
+    ],
+    "pad": ["a = bf16[5,70] parameter(0)", "v = f32[] parameter(1)", "ROOT r = bf16[7,70] pad(a, v), padding=1_1x0_0"],
+    "concatenate": [
+        "a = bf16[5] parameter(0)", "b = f32[9] parameter(1)",
+        "ROOT r = f32[14] concatenate(a, b), dimensions={0}",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_mixed_precision(name: str) -> None:
+    """Operands whose float types differ used to make LLVM text that aborts the process."""
+    check(program(*MIXED[name]))

@@ -145,3 +145,14 @@ def test_a_reducer_may_branch_and_loop() -> None:
             computations=BRANCHES,
         )
     )
+
+
+def test_an_init_of_another_precision() -> None:
+    check(
+        program(
+            "p = f16[9,50] parameter(0)",
+            "c = f32[] constant(3)",
+            "ROOT r = f16[9] reduce(p, c), dimensions={1}, to_apply=f",
+            computations=monoid("maximum", "f16"),
+        )
+    )

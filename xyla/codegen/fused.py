@@ -15,6 +15,7 @@ from typing import Any, cast
 from xyla.codegen.elements import (
     ELEMENT,
     Site,
+    convert,
     element_constant,
     gather_element,
     load_element,
@@ -29,6 +30,7 @@ from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_table import OpTable
 from xyla.hlo.shape import Shape
+from xyla.support.dtypes import ElementType
 from xyla.support.status import unimplemented
 
 Values = Value | tuple[Any, ...]  # tuples of values for tuple-shaped instructions
@@ -87,6 +89,8 @@ class Emitter:
         self.lanes = lanes
         self.m = IndexMath(frame.b, lanes, ity)
         self.leaves: dict[Instruction, Leaf] = {}
+        # Parameters of computations called from inside a fusion, and the values they stand for.
+        self.bound: dict[Instruction, Instruction] = {}
         self.mask: Val | None = None
         self.emitted = 0
         self.budget = BLOWUP_FLOOR
@@ -171,8 +175,27 @@ class Emitter:
 
     def element(self, inst: Instruction, args: Sequence[Value]) -> Value:
         """Applies an element-wise op to operand values, one-lane ones splat if any has more."""
-        site = Site(inst.op, inst.shape.element_type, tuple(o.shape.element_type for o in inst.operands), inst.attrs)
+        types = tuple(o.shape.element_type for o in inst.operands)
+        if len(set(types)) > 1 or (len(types) > 1 and types[0] is not inst.shape.element_type):
+            types, args = self._one_precision(inst, types, args)
+        site = Site(inst.op, inst.shape.element_type, types, inst.attrs)
         return ELEMENT[inst.op](self.b, site, *self.level(args))
+
+    def _one_precision(
+        self, inst: Instruction, types: tuple[ElementType, ...], args: Sequence[Value]
+    ) -> tuple[tuple[ElementType, ...], list[Value]]:
+        """HLO lets float operands differ in precision: they are converted to the result's, or for compare the wider."""
+        wanted = inst.shape.element_type
+        if inst.op is ops.COMPARE:
+            wanted = max(types, key=lambda t: t.bits)
+        if not wanted.is_float or inst.op is ops.STOCHASTIC_CONVERT:
+            return types, list(args)
+        out = [convert(self.b, t, wanted, v) if t.is_float else v for t, v in zip(types, args, strict=True)]
+        return tuple(wanted if t.is_float else t for t in types), out
+
+    def converted(self, value: Any, inst: Instruction, to: ElementType) -> Value:
+        """An element of `inst` as an element of another precision (itself, nearly always)."""
+        return convert(self.b, inst.shape.element_type, to, value)
 
     def level(self, values: Sequence[Value]) -> list[Value]:
         """The values with one common lane count."""
@@ -255,6 +278,17 @@ class Emitter:
 
         return call(self, comp, args)
 
+    def combine(self, comp: Computation, values: Sequence[Value], types: Sequence[ElementType], n: int) -> list[Value]:
+        """Calls a combiner on elements of `types` and returns its n results in the first n of them."""
+        from xyla.codegen.called import call, flatten
+
+        given = [
+            convert(self.b, t, p.shape.element_type, v) for p, t, v in zip(comp.parameters, types, values, strict=True)
+        ]
+        results = flatten(call(self, comp, given))
+        made = [s.element_type for _, s in comp.root.shape.leaves()]
+        return [convert(self.b, m, t, v) for m, t, v in zip(made, types[:n], results, strict=True)]
+
 
 def lanes_of(v: Value) -> int:
     """The lane count of a value."""
@@ -274,23 +308,25 @@ def operand_leaves(em: Emitter, inst: Instruction) -> None:
 
 
 def fusion_leaves(em: Emitter, inst: Instruction) -> None:
-    """Makes the parameters of a fusion's computation (and the elements of tuple parameters) leaves."""
+    """Makes the parameters of a fusion's computation (and the elements of tuple parameters) leaves.
+
+    A buffer has the layout that the fusion's operand states, whatever the parameter inside says.
+    """
     at = 0
-    comp = inst.role("calls")
-    for p in comp.parameters:
-        paths: dict[tuple[int, ...], int] = {}
-        for path, shape in p.shape.leaves():
-            if not shape.is_array:
-                continue
-            if not p.shape.is_tuple:
-                em.leaves[p] = Leaf(em.frame.operands[at], shape)
-            paths[path] = at
-            at += 1
-        if p.shape.is_tuple:
+    for p, o in zip(inst.role("calls").parameters, inst.operands, strict=True):
+        paths: dict[tuple[int, ...], Leaf] = {}
+        for path, shape in o.shape.leaves():
+            if shape.is_array:
+                paths[path] = Leaf(em.frame.operands[at], shape)
+                at += 1
+        if not p.shape.is_tuple:
+            for leaf in paths.values():
+                em.leaves[p] = leaf
+        else:
             _tuple_parameter(em, p, paths)
 
 
-def _tuple_parameter(em: Emitter, param: Instruction, paths: dict[tuple[int, ...], int]) -> None:
+def _tuple_parameter(em: Emitter, param: Instruction, paths: dict[tuple[int, ...], Leaf]) -> None:
     todo: list[tuple[Instruction, tuple[int, ...]]] = [(param, ())]
     while todo:
         inst, path = todo.pop()
@@ -300,5 +336,5 @@ def _tuple_parameter(em: Emitter, param: Instruction, paths: dict[tuple[int, ...
             inner = (*path, user.attrs.index)
             if user.shape.is_tuple:
                 todo.append((user, inner))
-            else:
-                em.leaves[user] = Leaf(em.frame.operands[paths[inner]], user.shape)
+            elif inner in paths:
+                em.leaves[user] = paths[inner]

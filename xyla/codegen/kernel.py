@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xyla.codegen.llvm import Function, Param, Val
+from xyla.hlo import ops
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction
 from xyla.runtime.objects import KernelSource
@@ -180,4 +181,12 @@ def signature(inst: Instruction) -> str:
     first: dict[Instruction, int] = {}
     operands = ",".join(f"{o.shape}@{first.setdefault(o, i)}" for i, o in enumerate(inst.operands))
     callees = "".join("{" + computation_key(c) + "}" for c in inst.called)
-    return f"{inst.op.name} {inst.shape} ({operands}) {attrs_key(inst)}{callees}"
+    return f"{inst.op.name} {inst.shape} ({operands}) {attrs_key(inst)}{callees}{_constants_key(inst)}"
+
+
+def _constants_key(inst: Instruction) -> str:
+    """The initial value of a reduce-window when it is a constant: its kernel depends on it (see `windows`)."""
+    if inst.op is not ops.REDUCE_WINDOW:
+        return ""
+    inits = inst.operands[len(inst.operands) // 2 :]
+    return "".join(f" init {attrs_key(o)}" for o in inits if o.op is ops.CONSTANT)

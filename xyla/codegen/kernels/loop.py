@@ -34,9 +34,19 @@ def body_of(inst: Instruction) -> list[Instruction]:
     """The instructions a kernel for `inst` writes out: itself, or what a fusion's root needs."""
     if inst.op is not ops.FUSION:
         return [inst]
-    comp = inst.role("calls")
-    needed = comp.reachable_from_root()
-    return [i for i in comp.post_order() if i in needed]
+    out: list[Instruction] = []
+    todo = [inst.role("calls")]
+    seen = set(todo)
+    while todo:
+        comp = todo.pop()
+        needed = comp.reachable_from_root()
+        inside = [i for i in comp.post_order() if i in needed]
+        out += inside
+        for i in inside:
+            if i.op in (ops.FUSION, ops.CALL) and i.called[0] not in seen:
+                seen.add(i.called[0])
+                todo.append(i.called[0])
+    return out
 
 
 def root_of(inst: Instruction) -> Instruction:
@@ -80,6 +90,8 @@ def start_emitter(inst: Instruction, body: Sequence[Instruction], lanes: int) ->
 def _build(inst: Instruction, *, scalar: bool) -> KernelSpec:
     body, root, outputs = body_of(inst), root_of(inst), leaves_of(inst.shape)
     _check(inst, body)
+    if not outputs:
+        raise refuse(inst, "a result without arrays")
     domain = max(outputs, key=lambda s: s.num_elements)
     lanes = 1 if scalar else choose_lanes(body_types(inst, body), _longest(outputs, body))
     em = start_emitter(inst, body, lanes)
@@ -111,7 +123,7 @@ def _check(inst: Instruction, body: Sequence[Instruction]) -> None:
 def _pieces(em: Emitter, root: Instruction, outs: Sequence[Leaf], body: Sequence[Instruction]) -> list[Piece]:
     if root.op is ops.CONCATENATE and root not in em.leaves:
         return [p for p in _concatenate_pieces(em, root, outs[0])]
-    roots = list(root.operands) if root.op is ops.TUPLE else [root]
+    roots = _roots(root)
     if len(roots) != len(outs):
         return [_tuple_piece(em, root, outs, body)]
     groups: dict[tuple[object, ...], list[tuple[Instruction, Leaf]]] = {}
@@ -123,6 +135,19 @@ def _pieces(em: Emitter, root: Instruction, outs: Sequence[Leaf], body: Sequence
         and all(same_place(r.shape, o.shape) for r, o in zip(roots, outs, strict=True))
     )
     return [_stores_piece(em, group, flat) for group in groups.values()]
+
+
+def _roots(root: Instruction) -> list[Instruction]:
+    """The elements of a root tuple, nested ones in order; the root itself when it is none."""
+    out: list[Instruction] = []
+    stack = [root]
+    while stack:
+        inst = stack.pop()
+        if inst.op is ops.TUPLE:
+            stack.extend(reversed(inst.operands))
+        else:
+            out.append(inst)
+    return out
 
 
 def _stores_piece(em: Emitter, group: list[tuple[Instruction, Leaf]], flat: bool) -> Piece:
@@ -156,10 +181,10 @@ def _concatenate_pieces(em: Emitter, root: Instruction, out: Leaf) -> list[Piece
 
 def _part_piece(em: Emitter, operand: Instruction, out: Leaf, dim: int, start: int) -> Piece:
     def body(index: Index) -> None:
-        value = em.emit(operand, index)
+        value = em.converted(em.emit(operand, index), operand, out.shape.element_type)
         comps = list(em.comps(index))
         comps[dim] = em.m.add(comps[dim], number(start))
-        store(em, out, movement.at(out.shape, comps), value)  # type: ignore[arg-type]
+        store(em, out, movement.at(out.shape, comps), value)
 
     layout = out.shape.layout
     return Piece(

@@ -84,6 +84,8 @@ def _flat(inst: Instruction) -> bool:
     if op is ops.TRANSPOSE:
         theirs, mine = physical_strides(inst.operands[0].shape), physical_strides(out)
         return all(mine[k] == theirs[d] for k, d in enumerate(inst.attrs.dimensions))
+    if op is ops.FUSION or op is ops.CALL:
+        return out.is_array and same_place(inst.called[0].root.shape, out)
     if op.has(Trait.ELEMENTWISE) or op in (ops.COPY, ops.MAP, ops.OPT_BARRIER, ops.BITCAST_CONVERT):
         return all(o.shape.rank == 0 or same_place(o.shape, out) for o in inst.operands)
     return op is ops.PARAMETER or op is ops.TUPLE

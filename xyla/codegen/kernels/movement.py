@@ -64,9 +64,55 @@ def copy(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
 
 @EMIT.rule(ops.GET_TUPLE_ELEMENT)
 def get_tuple_element(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
-    """One of the values of a tuple-shaped instruction."""
-    values = yield Request(inst.operands[0], index, pred)
+    """One of the values of a tuple-shaped instruction; of a plain tuple only that one is computed."""
+    operand = _behind(em, inst.operands[0])
+    if operand.op is ops.TUPLE:
+        return (yield Request(operand.operands[inst.attrs.index], index, pred))
+    values = yield Request(operand, index, pred)
     return values[inst.attrs.index]
+
+
+def _behind(em: Emitter, inst: Instruction) -> Instruction:
+    """The instruction that makes a value which only passes through parameters, calls and tuples."""
+    picks: list[int] = []
+    while inst not in em.leaves:
+        if inst.op is ops.FUSION or inst.op is ops.CALL:
+            inst = _enter(em, inst)
+        elif inst in em.bound:
+            inst = em.bound[inst]
+        elif inst.op is ops.GET_TUPLE_ELEMENT:
+            picks.append(inst.attrs.index)
+            inst = inst.operands[0]
+        elif inst.op is ops.TUPLE and picks:
+            inst = inst.operands[picks.pop()]
+        else:
+            break
+    if picks:
+        raise unimplemented(f"tuples inside a tuple made by {inst.op.name!r} in a fusion", span=inst.span)
+    return inst
+
+
+def _enter(em: Emitter, inst: Instruction) -> Instruction:
+    """Binds a called computation's parameters to a call's operands; returns its root."""
+    comp = inst.called[0]
+    for p, o in zip(comp.parameters, inst.operands, strict=True):
+        if em.bound.setdefault(p, o) is not o:
+            raise unimplemented(f"a fusion that calls {comp.name!r} more than once", span=inst.span)
+    return comp.root
+
+
+@EMIT.rule(ops.FUSION, ops.CALL)
+def nested(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
+    """The called computation's root, its parameters standing for the operands."""
+    return (yield Request(_enter(em, inst), index, pred))
+
+
+@EMIT.rule(ops.PARAMETER)
+def parameter(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
+    """What a nested call passes."""
+    if inst not in em.bound:
+        raise unimplemented(f"parameter {inst.name!r} of a fusion, which holds no array", span=inst.span)
+    return (yield Request(em.bound[inst], index, pred))
 
 
 @EMIT.rule(ops.TUPLE)
@@ -225,14 +271,15 @@ def pad(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rule:
             inside = m.both(inside, m.compare("sge", x, 0))
         inside = m.both(inside, m.compare("slt", x, n))
         comps.append(within(x, n))
+    et = inst.shape.element_type
     if inside is None or inside is True:
-        return (yield Request(operand, at(operand.shape, comps), pred))
-    filler = yield Request(inst.operands[1], SCALAR, pred)
+        return em.converted((yield Request(operand, at(operand.shape, comps), pred)), operand, et)
+    filler = em.converted((yield Request(inst.operands[1], SCALAR, pred)), inst.operands[1], et)
     if inside is False or operand.shape.num_elements == 0:
         return filler
     guard = m.both(pred, inside)
     assert isinstance(guard, Val)
-    value = yield Request(operand, at(operand.shape, comps), guard)
+    value = em.converted((yield Request(operand, at(operand.shape, comps), guard)), operand, et)
     return choose(em, inside, value, filler)
 
 
@@ -263,7 +310,8 @@ def concatenate(em: Emitter, inst: Instruction, index: Index, pred: Pred) -> Rul
         guard = m.both(pred, m.both(above, below))
         moved = list(comps)
         moved[dim] = within(m.add(comps[dim], -start), size)
-        value: Value = yield Request(o, at(o.shape, moved), guard if isinstance(guard, Val) else None)
+        got = yield Request(o, at(o.shape, moved), guard if isinstance(guard, Val) else None)
+        value = em.converted(got, o, inst.shape.element_type)
         result = value if result is None or below is True else choose(em, below, value, result)
     if result is None:
         return element_constant(inst.shape.element_type, 0)
@@ -381,6 +429,8 @@ def _narrow(em: Emitter, src: ElementType, dst: ElementType, value: Val, which: 
     lanes = max(bits.lanes, amount.lanes)
     part = b.lshr(b.splat(bits, lanes), b.splat(amount, lanes))
     small = b.int_cast(part, f"i{max(dst.bits, 8)}", signed=False)
+    if dst is dtypes.PRED:
+        return b.icmp("ne", small, 0)
     return wrap(b, dst, b.bitcast(small, register_type(dst)))
 
 
@@ -388,7 +438,7 @@ def _join(em: Emitter, src: ElementType, dst: ElementType, parts: list[Val]) -> 
     b, wide = em.b, f"i{dst.bits}"
     total: Val | None = None
     for k, part in enumerate(parts):
-        raw = b.bitcast(part, f"i{max(src.bits, 8)}")
+        raw = b.cast("zext", part, "i8") if src is dtypes.PRED else b.bitcast(part, f"i{max(src.bits, 8)}")
         if src.bits < 8:
             raw = b.and_(raw, (1 << src.bits) - 1)
         bits = b.int_cast(raw, wide, signed=False)

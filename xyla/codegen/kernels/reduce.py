@@ -76,10 +76,11 @@ def reduce_element(em: Emitter, inst: Instruction, index: Index, pred: Val | Non
         inits.append((yield Request(o, SCALAR, pred)))
     src = inputs[0].shape
     comps = em.comps(index)
+    starts = reducer.start(em, inst.operands[n:], inits)
     if any(src.dims[d] == 0 for d in dims):
-        return _result(inst, inits)
+        return _result(inst, reducer.narrow(em, starts))
     lanes = 1 if all(c.is_uniform for c in comps) else em.lanes
-    accs = [splat_element(em.b, v, lanes) for v in reducer.widen(em, inits)]
+    accs = [splat_element(em.b, v, lanes) for v in starts]
     loops = Loops(em, [src.dims[d] for d in dims], accs)
     with em.scope():
         where = merge(src, dims, comps, loops.indices)
@@ -149,7 +150,7 @@ class _Reduction:
 
     def inits(self) -> list[Value]:
         values: list[Any] = [self.em.emit(o, SCALAR) for o in self.root.operands[self.n :]]
-        return self.reducer.widen(self.em, values)
+        return self.reducer.start(self.em, self.root.operands[self.n :], values)
 
     def values(self, index: Index) -> list[Value]:
         """The operands' elements at a position, widened, all lanes."""

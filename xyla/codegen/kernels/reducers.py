@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xyla.codegen.called import flatten
 from xyla.codegen.elements import ELEMENT, Site, convert, element_constant
 from xyla.codegen.llvm import Value
 from xyla.hlo import ops
-from xyla.hlo.module import Computation
+from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.support import dtypes
 from xyla.support.dtypes import ElementType
@@ -73,6 +72,11 @@ class Reducer:
         """Elements in the accumulation types."""
         return [convert(em.b, t, a, v) for t, a, v in zip(self.types, self.acc_types, values, strict=True)]
 
+    def start(self, em: Emitter, inits: Sequence[Instruction], values: Sequence[Value]) -> list[Value]:
+        """Initial values, which may have another precision, in the accumulation types."""
+        given = [o.shape.element_type for o in inits]
+        return [convert(em.b, g, a, v) for g, a, v in zip(given, self.acc_types, values, strict=True)]
+
     def narrow(self, em: Emitter, values: Sequence[Value]) -> list[Value]:
         """Accumulators as elements."""
         return [convert(em.b, a, t, v) for t, a, v in zip(self.types, self.acc_types, values, strict=True)]
@@ -82,7 +86,7 @@ class Reducer:
         if self.monoid is not None:
             et = self.acc_types[0]
             return [ELEMENT[self.monoid](em.b, Site(self.monoid, et, (et, et)), accs[0], values[0])]
-        return flatten(em.call(self.comp, [*accs, *values]))
+        return em.combine(self.comp, [*accs, *values], self.acc_types * 2, len(self.acc_types))
 
     @property
     def identity(self) -> object | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xyla.codegen.called import flatten
 from xyla.codegen.elements import memory_type
 from xyla.codegen.fused import Emitter, Leaf, NeedScalarError
 from xyla.codegen.index import ZERO, Index, Ix, number
@@ -27,20 +26,50 @@ from xyla.support.dtypes import ElementType
 
 def copy_whole(em: Emitter, source: Leaf, target: Leaf) -> None:
     """Copies an array, unless both are one buffer. Layouts may differ."""
-    b = em.b
     if same_place(source.shape, target.shape):
         et = source.shape.element_type
         size = byte_size(memory_type(et)) * (2 if et.is_complex else 1) * source.shape.num_elements
-        args = [target.ptr, source.ptr, constant(size, "i64"), constant(False, "i1")]
-        symbol = b.declare_intrinsic("memcpy", args, "void", (("ptr", 1), ("ptr", 1), ("i64", 1)))
-        with b.when(b.icmp("ne", source.ptr, target.ptr)):
-            b.line(f"call void @{symbol}({', '.join(a.typed for a in args)})")
+        copy_bytes(em, source.ptr, target.ptr, size)
         return
 
     def body(index: Index) -> None:
         store(em, target, index, em.load(source, index))
 
     Nest(em).write_all(Piece(target.shape, body))
+
+
+def copy_bytes(em: Emitter, source: Val, target: Val, size: int) -> None:
+    """Copies memory, unless both are one buffer."""
+    b = em.b
+    args = [target, source, constant(size, "i64"), constant(False, "i1")]
+    symbol = b.declare_intrinsic("memcpy", args, "void", (("ptr", 1), ("ptr", 1), ("i64", 1)))
+    with b.when(b.icmp("ne", source, target)):
+        b.line(f"call void @{symbol}({', '.join(a.typed for a in args)})")
+
+
+def copy_kernel(inst: Instruction) -> KernelSpec:
+    """A copy of an array (perhaps to another layout), or of every array of a tuple."""
+    if not inst.shape.is_tuple:
+        return loop_kernel(inst)
+    shapes, sources = leaves_of(inst.shape), leaves_of(inst.operands[0].shape)
+    em = start_emitter(inst, [inst], choose_lanes([s.element_type for s in shapes], max(map(minor_length, shapes))))
+    with em.b.loop(em.frame.lo, em.frame.hi), em.scope():
+        pointers = zip(em.frame.operands, sources, em.frame.outputs, shapes, strict=True)
+        for p, source, q, target in pointers:
+            if target.num_elements:
+                copy_whole(em, Leaf(p, source), Leaf(q, target))
+    return em.frame.spec(signature(inst), 1, size=2 * inst.shape.num_bytes)
+
+
+def bitcast_kernel(inst: Instruction) -> KernelSpec:
+    """A bitcast, as copied bytes when the element's width changes."""
+    source, target = inst.operands[0].shape, inst.shape
+    if source.element_type.itemsize == target.element_type.itemsize or source.num_bytes != target.num_bytes:
+        return loop_kernel(inst)
+    em = start_emitter(inst, [inst], 1)
+    with em.b.loop(em.frame.lo, em.frame.hi):
+        copy_bytes(em, em.frame.operands[0], em.frame.outputs[0], source.num_bytes)
+    return em.frame.spec(signature(inst), min(1, source.num_bytes), size=2 * source.num_bytes)
 
 
 def fill(em: Emitter, source: Instruction, target: Leaf) -> None:
@@ -77,7 +106,7 @@ def update_slice_kernel(inst: Instruction) -> KernelSpec:
         starts.append(clamp_index(em, value, start.shape.element_type, limit) if limit > 0 else ZERO)
 
     def body(index: Index) -> None:
-        value: Any = em.emit(update, index)
+        value = em.converted(em.emit(update, index), update, inst.shape.element_type)
         comps = [em.m.add(c, s) for c, s in zip(em.comps(index), starts, strict=True)]
         store(em, out, at(inst.shape, comps), value)
 
@@ -216,7 +245,8 @@ class _Scatter:
         old = [em.load_at(out, w) for out, w in zip(self.outs, where, strict=True)]
         update = Index(self.update.dims, tuple(comps))
         new: list[Any] = [em.emit(u, update) for u in self.updates]
-        results = flatten(em.call(self.root.role("to_apply"), em.level([*old, *new])))
+        types = [o.shape.element_type for o in (*self.operands, *self.updates)]
+        results = em.combine(self.root.role("to_apply"), em.level([*old, *new]), types, self.n)
         for out, value in zip(self.outs, results, strict=True):
             store(em, out, at(out.shape, place), value)
 

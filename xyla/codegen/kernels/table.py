@@ -12,7 +12,7 @@ from xyla.codegen.kernels.dot import dot_kernel
 from xyla.codegen.kernels.loop import loop_kernel, root_of
 from xyla.codegen.kernels.random_bits import random_bits_kernel
 from xyla.codegen.kernels.reduce import reduce_kernel
-from xyla.codegen.kernels.scatter import scatter_kernel, update_slice_kernel
+from xyla.codegen.kernels.scatter import bitcast_kernel, copy_kernel, scatter_kernel, update_slice_kernel
 from xyla.codegen.kernels.sort import sort_kernel
 from xyla.codegen.kernels.windows import reduce_window_kernel, select_and_scatter_kernel
 from xyla.hlo import ops
@@ -26,7 +26,7 @@ KERNEL: OpTable[KernelRule] = OpTable("the kernel table")
 
 _ELEMENTWISE = tuple(op for op in all_ops() if op.has(Trait.ELEMENTWISE))
 _MOVEMENT = (
-    ops.BITCAST, ops.BITCAST_CONVERT, ops.BROADCAST, ops.CONCATENATE, ops.COPY, ops.DYNAMIC_SLICE,
+    ops.BITCAST_CONVERT, ops.BROADCAST, ops.CONCATENATE, ops.DYNAMIC_SLICE,
     ops.GATHER, ops.GET_DIMENSION_SIZE, ops.IOTA, ops.MAP, ops.PAD, ops.RESHAPE,
     ops.REVERSE, ops.SLICE, ops.TRANSPOSE,
 )  # fmt: skip
@@ -137,5 +137,7 @@ _no_kernel(
     "it is not lowered natively yet",
     ops.BATCH_NORM_TRAINING, ops.BATCH_NORM_INFERENCE, ops.BATCH_NORM_GRAD, ops.TOPK, ops.RAGGED_DOT, ops.SCALED_DOT,
 )  # fmt: skip
+KERNEL.rule(ops.COPY)(copy_kernel)
+KERNEL.rule(ops.BITCAST)(bitcast_kernel)
 for _op, _rule in FUSION_ROOTS.items():
     KERNEL.rule(_op)(_rule)

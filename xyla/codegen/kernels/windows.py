@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from xyla.codegen.called import flatten
 from xyla.codegen.elements import element_constant, scatter_element, splat_element
 from xyla.codegen.fused import EMIT, Emitter, Leaf, NeedScalarError, Request, Rule
 from xyla.codegen.index import SCALAR, Index, Ix, number
@@ -64,6 +63,7 @@ def reduce_window_element(em: Emitter, inst: Instruction, index: Index, pred: Va
         inits.append((yield Request(o, SCALAR, pred)))
     comps, src = em.comps(index), inputs[0].shape
     lanes = 1 if all(c.is_uniform for c in comps) else em.lanes
+    inits = [em.converted(v, o, t) for v, o, t in zip(inits, inst.operands[n:], reducer.types, strict=True)]
     start = [splat_element(em.b, v, lanes) for v in reducer.widen(em, inits)]
     loops = Loops(em, [w.size for w in window], start)
     with em.scope():
@@ -113,8 +113,6 @@ def _harmless(init: Instruction, reducer: Reducer) -> bool:
     """Whether the initial value may be combined any number of times: an idempotent monoid, or its identity."""
     if reducer.monoid in (ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR):
         return True
-    while init.op in (ops.BROADCAST, ops.RESHAPE, ops.COPY):
-        init = init.operands[0]
     if init.op is not ops.CONSTANT or not init.attrs.literal.is_splat or reducer.monoid is None:
         return False
     return bool(init.attrs.literal.first == identity_of(reducer.monoid, reducer.types[0]))
@@ -146,7 +144,7 @@ class _Scan:
         layout = self.shape.layout
         rows = Shape.array(self.shape.element_type, dims, layout and Layout.of(layout.minor_to_major))
         init: Any = em.emit(self.root.operands[1], SCALAR)
-        self.init = self.reducer.widen(em, [init])[0]
+        self.init = self.reducer.start(em, [self.root.operands[1]], [init])[0]
         nest = Nest(em)
         nest.write([Piece(rows, self._row)], scalar_rows=self.along)
         elements = self.shape.num_elements
@@ -263,7 +261,8 @@ class _SelectAndScatter:
     def build(self) -> KernelSpec:
         """Writes the kernel."""
         em = self.em
-        self.start: Any = em.emit(self.init, SCALAR)
+        init: Any = em.emit(self.init, SCALAR)
+        self.start = em.converted(init, self.init, self.shape.element_type)
         nest = Nest(em)
         if self.shape.num_elements:
             nest.write([Piece(self.free, self._lane)])
@@ -309,8 +308,8 @@ class _SelectAndScatter:
         with em.scope():
             source: Any = em.emit(self.source, at(self.source.shape, place))
             old = em.load_at(self.out, spot, found)
-            scatter = self.root.role("scatter")
-            result = flatten(em.call(scatter, em.level([old, splat_element(b, source, lanes)])))[0]
+            values = em.level([old, splat_element(b, source, lanes)])
+            result = em.combine(self.root.role("scatter"), values, [et, self.source.shape.element_type], 1)[0]
             result = splat_element(b, result, lanes)
         if lanes == 1:
             with b.when(found):
@@ -326,7 +325,7 @@ class _SelectAndScatter:
         guard = inside if isinstance(inside, Val) else None
         got: Any = em.emit(self.operand, at(self.operand.shape, where), guard)
         candidate = splat_element(b, got, lanes)
-        keep = flatten(em.call(self.root.role("select"), [value, candidate]))[0]
+        keep: Any = em.call(self.root.role("select"), [value, candidate])
         assert isinstance(keep, Val)
         assert isinstance(found, Val)
         assert isinstance(best, Val)
