@@ -123,14 +123,14 @@ PROGRAMS = [
     ),
     (
         "func.func @main(%a: tensor<4xf32>, %p: tensor<1xi32>) -> tensor<2xf32> {\n%c = stablehlo.constant dense<1> : "
-        "tensor<1xi32>\n%0 = stablehlo.real_dynamic_slice %a, %p, %c, %c : (tensor<4xf32>, tensor<1xi32>, "
+        "tensor<1xi32>\n%0 = stablehlo.real_dynamic_slice %a, %c, %c, %p : (tensor<4xf32>, tensor<1xi32>, "
         "tensor<1xi32>, tensor<1xi32>) -> tensor<2xf32>\nreturn %0 : tensor<2xf32> }",
-        "operand 1 of stablehlo.real_dynamic_slice is not a constant",
+        "operand 3 of stablehlo.real_dynamic_slice is not a constant",
         3,
     ),
     (
-        "func.func @main(%a: tensor<4xf32>) {\n%0 = shape.shape_of %a : tensor<4xf32> -> tensor<1xindex>\nreturn }",
-        "operation shape.shape_of",
+        'func.func @main(%a: tensor<4xf32>) {\n%0 = "shape.any"(%a) : (tensor<4xf32>) -> tensor<1xindex>\nreturn }',
+        "operation shape.any",
         2,
     ),
 ]

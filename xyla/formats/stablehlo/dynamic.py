@@ -21,7 +21,7 @@ import numpy.typing as npt
 from xyla.formats.mlir.attributes import ArrayAttr, StringAttr, SymbolRef, function_type_attr
 from xyla.formats.mlir.ir import Block, MlirModule, Operation, Region, Value
 from xyla.formats.mlir.types import TensorType, Type
-from xyla.formats.stablehlo import dynamic_calls, dynamic_infer
+from xyla.formats.stablehlo import dynamic_calls, dynamic_infer, dynamic_shape
 from xyla.formats.stablehlo.convert import TERMINATORS, convert
 from xyla.formats.stablehlo.dynamic_fold import Folder, constant_value
 from xyla.formats.stablehlo.program import NotHloError, StablehloProgram
@@ -137,7 +137,7 @@ class Refiner:
         self.functions = mlir.symbols()
         self.folder = Folder(mlir)
         self.copies: dict[Request, Copy] = {}
-        self.active: dict[Request, None] = {}
+        self.active: set[str] = set()
         self.order: list[Operation] = []
         self.names: set[str] = set(self.functions)
         self.used: set[str] = set()
@@ -153,7 +153,7 @@ class Refiner:
                 wanted, values = steps.send(answer) if answer is not None else next(steps)
             except StopIteration:
                 stack.pop()
-                self.active.pop(request, None)
+                self.active.discard(request.name)
                 answer = self.copies[request]
                 continue
             answer = self.copies.get(wanted)
@@ -177,11 +177,11 @@ class Refiner:
             near = did_you_mean(request.name, self.functions)
             hint = f"did you mean @{near}?" if near else None
             raise invalid(f"function @{request.name} is not defined or has no body", hint=hint)
-        if any(r.name == request.name for r in self.active):
+        if request.name in self.active:
             raise invalid(f"function @{request.name} calls itself", span=self.mlir.span(old))
         if len(self.copies) >= _MAX_COPIES:
             raise unimplemented(f"more than {_MAX_COPIES} specialisations of functions", span=self.mlir.span(old))
-        self.active[request] = None
+        self.active.add(request.name)
         function = clone(old)
         self.order.append(function)
         return self._function(request, known, old, function)
@@ -248,6 +248,12 @@ class Refiner:
     def _operation(self, frame: Frame, op: Operation, copy: Operation, block: Block) -> Steps:
         if op.name in ("func.call", "stablehlo.composite"):
             yield from self._call(frame, op, copy, block)
+            return
+        if op.name.split(".")[0] in dynamic_shape.DIALECTS and op.results:
+            for value, (array, kind) in zip(
+                op.results, dynamic_shape.fold(copy, [v.type for v in op.results]), strict=True
+            ):
+                frame.env[value] = self.folder.constant(array, kind, op)
             return
         dims = None
         if op.name == "stablehlo.custom_call":

@@ -105,8 +105,8 @@ class Folder:
     def _evaluate(self, op: Operation, operands: list[Array], type_: Type) -> Array:
         body = self.scratch()
         for value, array in zip(op.operands, operands, strict=True):
-            element = body.shape(value.type).element_type
-            body.env[value] = body.constant(Literal.of(array, element))
+            assert isinstance(value.type, TensorType)
+            body.env[value] = body.constant(Literal.of(array, dense.element_type(value.type.element)))
         op.results = [Value("r", type_, op, 0)]
         result = RULES[op.name](body, op)
         op.results = []

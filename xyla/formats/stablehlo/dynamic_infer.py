@@ -13,10 +13,11 @@ from typing import Any
 from xyla.formats.mlir.ir import Operation, Value
 from xyla.formats.mlir.types import DYNAMIC, TensorType, TupleType, Type
 from xyla.formats.stablehlo import decode_attrs as read
+from xyla.formats.stablehlo import quantized, rules_mhlo
 from xyla.formats.stablehlo.body import Body
 from xyla.formats.stablehlo.convert import RULES
-from xyla.formats.stablehlo.dynamic_calls import sizes
-from xyla.formats.stablehlo.dynamic_fold import Folder
+from xyla.formats.stablehlo.dynamic_calls import sizes, target
+from xyla.formats.stablehlo.dynamic_fold import Folder, constant_value
 from xyla.formats.stablehlo.program import NotHloError
 from xyla.formats.stablehlo.types import dimension_bounds
 from xyla.hlo import ops
@@ -45,7 +46,7 @@ def result_types(op: Operation, declared: list[Type], folder: Folder, dims: Sequ
     `op` has its static operands and regions; `dims`: the results' dims where they are known already.
     Raises INVALID_ARGUMENT when sizes contradict the declared ones, NotHloError when one does not follow from operands.
     """
-    if not any(map(is_open, declared)) and op.name not in _SHAPED:
+    if not any(map(is_open, declared)) and not _says_shape(op):
         return declared
     if op.name in _TYPED:
         return _TYPED[op.name](op, declared)
@@ -53,6 +54,12 @@ def result_types(op: Operation, declared: list[Type], folder: Folder, dims: Sequ
     if len(found) != len(declared):
         raise invalid(f"{op.name} has {len(found)} results, {len(declared)} are named")
     return [_merge(op, kind, size) for kind, size in zip(declared, found, strict=True)]
+
+
+def _says_shape(op: Operation) -> bool:
+    """Whether a known operand says the result's shape, which a static result type must agree with."""
+    index = _SHAPED.get(op.name)
+    return index is not None and index < len(op.operands) and constant_value(op.operands[index]) is not None
 
 
 def _merge(op: Operation, kind: Type, dims: Dims) -> Type:
@@ -88,12 +95,16 @@ def operand_dims(op: Operation, index: int) -> Dims:
     kind = op.operands[index].type if index < len(op.operands) else None
     if not isinstance(kind, TensorType) or is_open(kind):
         raise invalid(f"{op.name} needs a tensor of known shape as operand {index}, not {kind}")
+    if not kind.is_static:
+        raise unimplemented(f"{op.name} of bounded dimensions with a result of unbounded ones")
     return kind.dims
 
 
 def _like_operands(op: Operation, declared: list[Type]) -> Inferred:
     """Element by element: each result has the dims of the operand at its place, or of the first of its rank."""
-    if op.name.split(".")[0] not in ("stablehlo", "chlo") or op.name in _OWN_SHAPE:
+    if op.name == "stablehlo.custom_call" and target(op) not in _LIKE_OPERAND:
+        raise unimplemented(f"the result shape of custom call @{target(op)} for dynamic operands")
+    if op.name.split(".")[0] not in ("stablehlo", "chlo", "sdy") or op.name in _OWN_SHAPE:
         raise unimplemented(f"the result shape of {op.name} for dynamic operands")
     ranks = [len(v.type.dims) if isinstance(v.type, TensorType) else -1 for v in op.operands]
     out: Inferred = []
@@ -217,7 +228,9 @@ def _probe(op: Operation, declared: Type, folder: Folder) -> Dims:
         if _is_constant(value):
             continue
         attrs = ops.ParameterAttrs(number)
-        body.env[value] = body.add(ops.PARAMETER, (), attrs, shape=body.shape(value.type))
+        kind, shape = quantized.of_type(value.type), body.shape(value.type)
+        shape = shape if kind is None else shape.with_type(kind.expressed)
+        body.env[value] = body.add(ops.PARAMETER, (), attrs, shape=shape)
         number += 1
     op.results = [Value("r", declared, op, 0)]
     result = RULES[op.name](body, op)
@@ -289,11 +302,15 @@ _PROBED = frozenset({
     "concatenate", "convolution", "dot", "dot_general", "dynamic_conv", "dynamic_gather", "dynamic_pad", "fft",
     "gather", "pad", "real_dynamic_slice", "slice", "transpose",
 })  # fmt: skip
+# Custom calls that work element by element.
+_LIKE_OPERAND = frozenset({
+    *rules_mhlo.UNARY, "Sharding", "annotate_device_placement", "xla.sdy.Sharding",
+})  # fmt: skip
 # Operations whose result is shaped unlike any operand and that have no formula here.
 _OWN_SHAPE = frozenset(
     f"stablehlo.{name}"
     for name in (
-        "all_gather", "all_to_all", "batch_norm_grad", "batch_norm_training", "broadcast_in_dim", "custom_call",
-        "einsum", "infeed", "iota", "recv", "reduce_scatter", "torch_index_select", "unary_einsum",
+        "all_gather", "all_to_all", "batch_norm_grad", "batch_norm_training", "broadcast_in_dim", "einsum",
+        "infeed", "iota", "recv", "reduce_scatter", "torch_index_select", "unary_einsum",
     )
 )  # fmt: skip

@@ -12,9 +12,10 @@ from xyla.formats.mlir.parser import parse_module
 from xyla.formats.stablehlo.convert import convert
 from xyla.formats.stablehlo.dialect import STABLEHLO
 from xyla.formats.stablehlo.program import NotHloError, StablehloProgram
+from xyla.formats.stablehlo.types import shape_of
 from xyla.hlo.module import Module
 from xyla.support.diagnostics import Span
-from xyla.support.status import invalid
+from xyla.support.status import Status, XylaError, invalid
 
 
 def load(text: str, name: str = "<stablehlo>") -> Module | StablehloProgram:
@@ -45,9 +46,26 @@ def from_mlir(mlir: MlirModule, name: str = "<stablehlo>") -> Module | Stablehlo
     try:
         return convert(mlir, main)
     except NotHloError as error:
-        return StablehloProgram(name, mlir, main, error.reason, error.span)
+        return _folded(StablehloProgram(name, mlir, main, error.reason, error.span))
     except RecursionError:
         raise invalid("regions nest too deeply", span=mlir.span(main)) from None
+
+
+def _folded(program: StablehloProgram) -> Module | StablehloProgram:
+    """A program whose parameters are static may need no more than its shape arithmetic folded."""
+    shapes = []
+    for kind in program.parameter_types:
+        try:
+            shapes.append(shape_of(kind))
+        except NotHloError:
+            return program
+    try:
+        return program.refine(shapes)
+    except XylaError as error:
+        # What waits for values is UNIMPLEMENTED now; a fault is reported at once.
+        if error.status is Status.UNIMPLEMENTED:
+            return program
+        raise
 
 
 def _unwrapped(mlir: MlirModule) -> MlirModule:

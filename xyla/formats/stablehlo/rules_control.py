@@ -11,6 +11,7 @@ from xyla.formats.stablehlo import decode_attrs as read
 from xyla.formats.stablehlo import rules_mhlo
 from xyla.formats.stablehlo.body import Body, Result, Rule, arity, at_least, regions
 from xyla.formats.stablehlo.captures import captured
+from xyla.formats.stablehlo.program import NotHloError
 from xyla.hlo import ops
 from xyla.hlo.attr_types import CustomCallApiVersion, OutputOperandAlias
 from xyla.hlo.module import Computation, Instruction
@@ -25,6 +26,12 @@ _API_VERSIONS = {
     3: CustomCallApiVersion.STATUS_RETURNING_UNIFIED,
     4: CustomCallApiVersion.TYPED_FFI,
 }
+
+# Custom calls that refinement checks or replaces (dynamic_calls.py).
+REFINED = frozenset({
+    "shape_assertion", "stablehlo.dynamic_approx_top_k", "stablehlo.dynamic_reduce_window",
+    "stablehlo.dynamic_rng_bit_generator", "stablehlo.dynamic_top_k",
+})  # fmt: skip
 
 # -- structured control flow -----------------------------------------------------------------------------------
 
@@ -106,6 +113,8 @@ def _composite(body: Body, op: Operation) -> Result:
 
 def _custom_call(body: Body, op: Operation) -> Result:
     target = read.string(op, "call_target_name")
+    if target in REFINED:
+        raise NotHloError(f"custom call @{target}")
     if target in rules_mhlo.TARGETS:
         return rules_mhlo.opcode_call(body, op, target)
     operands = body.operands(op)

@@ -123,9 +123,21 @@ def _dynamic_pad(body: Body, op: Operation) -> Result:
 
 def _real_dynamic_slice(body: Body, op: Operation) -> Result:
     arity(op, 4)
-    starts, limits, strides = (constant_ints(op, i) for i in (1, 2, 3))
     operand = body.get(op.operands[0])
+    strides = constant_ints(op, 3)
+    if fold(op.operands[1]) is None and all(s == 1 for s in strides):
+        return _computed_slice(body, op, operand)
+    starts, limits = constant_ints(op, 1), constant_ints(op, 2)
     return rules_movement.static_slice(body, operand, starts, limits, strides, body.result(op))
+
+
+def _computed_slice(body: Body, op: Operation, operand: Instruction) -> Instruction:
+    """Only the start is computed from data: the result's static dims are the sizes."""
+    starts, shape = body.get(op.operands[1]), body.result(op)
+    if starts.shape.dims != (operand.shape.rank,) or shape.rank != operand.shape.rank:
+        raise invalid(f"{op.name} of {operand.shape} starts at {starts.shape} and gives {shape}")
+    indices = [_size_element(body, starts, i) for i in range(operand.shape.rank)]
+    return body.add(ops.DYNAMIC_SLICE, [operand, *indices], ops.DynamicSliceAttrs(shape.dims), shape=shape)
 
 
 def _dynamic_gather(body: Body, op: Operation) -> Result:
