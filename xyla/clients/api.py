@@ -45,9 +45,18 @@ def _existing(path: str) -> Any:
     return Path(path)
 
 
-def compile(source: Any, *, dump_to: str | None = None, args: Sequence[npt.ArrayLike] = ()) -> Executable:
+def compile(
+    source: Any,
+    *,
+    passes: str = "default",
+    fp: str = "default",
+    dump_to: str | None = None,
+    args: Sequence[npt.ArrayLike] = (),
+) -> Executable:
     """Compiles a program (module, text or path) for the host; the result is called with arrays.
 
+    `passes`: "default", "none" or a list such as "algsimp,dce" (`xyla opt --list-passes`). `fp`: how far passes may
+    change floating-point results, "strict", "default" or "fast".
     `args`: arrays whose shapes bind the dimensions of a dynamic StableHLO program; their values do not matter.
     Raises INVALID_ARGUMENT for a malformed program and UNIMPLEMENTED for what has no native form.
     """

@@ -1,4 +1,4 @@
-"""module -> executable: verify, lower, compile the kernels, load."""
+"""module -> executable: verify, optimise, lower, compile the kernels, load."""
 
 from __future__ import annotations
 
@@ -8,25 +8,37 @@ from pathlib import Path
 from time import perf_counter
 
 from xyla.compiler.handlers import handler_for, module_handler
+from xyla.compiler.optimise import DEFAULT, optimise
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.hlo_to_program import Lowerer
 from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
+from xyla.passmgr.context import Fp
+from xyla.passmgr.dumps import DumpOptions
 from xyla.runtime.executable import Executable, Stats
 from xyla.runtime.objects import KernelSource, default_store
 from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
 
 
-def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = None) -> Executable:
-    """Compiles a verified-or-rejected module for the host.
+def compile_module(
+    module: Module,
+    *,
+    passes: str = DEFAULT,
+    fp: Fp = Fp.DEFAULT,
+    dump_to: str | os.PathLike[str] | None = None,
+) -> Executable:
+    """Compiles a verified-or-rejected module for the host; `module` itself is left as it is.
 
+    passes: "default" (the CPU's pipeline), "none", or a list as `xyla opt --passes` takes. fp: how far passes may
+    change floating-point results. dump_to: a folder that receives the module's text and every kernel's LLVM IR.
     Raises INVALID_ARGUMENT when the module is malformed, UNIMPLEMENTED when it cannot run natively at all.
-    `dump_to`: a folder that receives the module's text and every kernel's LLVM IR.
     """
     start = perf_counter()
     verify(module)
     _refuse_what_cannot_run(module)
+    optimised = optimise(module, passes, fp=fp, dumps=DumpOptions(Path(dump_to) if dump_to else None))
+    module = optimised.module
     emitter = CpuEmitter()
     lowerer = Lowerer(module, lambda inst: _unit(emitter, inst))
     if _is_dynamic(module):
@@ -39,6 +51,7 @@ def compile_module(module: Module, *, dump_to: str | os.PathLike[str] | None = N
     hits = store.stats.disk_hits + store.stats.reused
     kernels = store.load(list(lowerer.sources.values()))
     stats = _stats(module, lowerer)
+    stats.pass_times, stats.rewrites, stats.passes_ms = optimised.pass_times, optimised.rewrites, optimised.total_ms
     stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
     executable = Executable(program, [k.address for k in kernels], stats, keep_alive=store)
     stats.compile_ms = (perf_counter() - start) * 1e3

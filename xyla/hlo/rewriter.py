@@ -233,6 +233,14 @@ def remove_computation(comp: Computation) -> None:
     del comp.module.computations[comp.name]
 
 
+def restore_order(comp: Computation) -> None:
+    """Stores operands before users again, moving as little as possible: a scheduled module must be in order."""
+    order = comp.post_order()
+    if order != list(comp.instructions):
+        comp.instructions = dict.fromkeys(order)
+        comp.revision += 1
+
+
 def _drop_use(operand: Instruction, user: Instruction) -> None:
     uses = operand.users[user] - 1
     if uses:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from xyla.hlo.module import Module
 from xyla.passmgr.pipeline import Pipeline, Step
+from xyla.support import flags
 from xyla.support.status import invalid
 
 Writer = Callable[[Module], bytes]
@@ -136,3 +137,51 @@ def _next_number(folder: Path) -> int:
 
 def _clean(name: str) -> str:
     return re.sub(r"[^\w-]", "_", name)[:100]
+
+
+@dataclass(frozen=True, slots=True)
+class DumpOptions:
+    """What to dump beside what XLA_FLAGS asks for: a folder, expressions for step names, more formats."""
+
+    folder: Path | None = None
+    before: str = ""
+    after: str = ""
+    proto: bool = False
+    dot: bool = False
+
+
+NO_DUMPS = DumpOptions()
+
+
+def dumpers(
+    pipeline: Pipeline, module: Module, disabled: frozenset[str], options: DumpOptions = NO_DUMPS
+) -> list[Dumper]:
+    """The observers that dump `module` as the options and XLA_FLAGS say: none or one.
+
+    Raises INVALID_ARGUMENT for a bad expression, and when the options ask for dumps but nothing names a folder.
+    """
+    chosen = flags.current()
+    before = check_expression("--dump-before", options.before)
+    after = check_expression("--dump-after", options.after)
+    folder = options.folder or (Path(chosen.xla_dump_to) if chosen.xla_dump_to else None)
+    around = chosen.xla_dump_hlo_pass_re
+    if not (before or after or around) or not re.search(chosen.xla_dump_hlo_module_re, module.name):
+        return []
+    if folder is None and not (before or after):
+        return []  # as in XLA: an expression alone dumps nothing
+    if folder is None:
+        raise invalid("passes are to be dumped, but there is no folder", hint="give --dump-to or xla_dump_to")
+    writers: dict[str, Writer] = {"txt": text_writer}
+    if options.proto or chosen.xla_dump_hlo_as_proto:
+        from xyla.formats import hlo_proto
+
+        writers["hlo.pb"] = hlo_proto.to_bytes
+    if options.dot:
+        writers["dot"] = _dot_writer
+    return [Dumper(pipeline, folder, around, before, after, disabled, writers)]
+
+
+def _dot_writer(module: Module) -> bytes:
+    from xyla.passmgr.dot import to_dot
+
+    return to_dot(module).encode()

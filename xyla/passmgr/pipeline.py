@@ -6,10 +6,12 @@ A pipeline is a tree of `Step`s and `Fixpoint`s with unique step names. Running 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
 
+from xyla.hlo import rewriter
 from xyla.hlo.equality import fingerprint
 from xyla.hlo.module import Computation, Module
 from xyla.hlo.verifier import verify
@@ -70,6 +72,16 @@ class Pipeline:
                 yield item
             else:
                 yield from item.steps
+
+
+def pipeline_of(passes: Iterable[Pass], name: str = "passes") -> Pipeline:
+    """A pipeline of these passes, a step each; the second `dce` is the step `dce.2`."""
+    seen: Counter[str] = Counter()
+    steps = []
+    for one in passes:
+        seen[one.name] += 1
+        steps.append(Step(one.name if seen[one.name] == 1 else f"{one.name}.{seen[one.name]}", one))
+    return Pipeline(name, tuple(steps))
 
 
 @dataclass(slots=True)
@@ -164,6 +176,9 @@ class Run:
             raise
         except Exception as error:  # a pass may be anyone's code: whatever it raises, its step is named
             raise internal(f"step {step.name} failed: {type(error).__name__}: {error}") from error
+        if changed and self.module.config.is_scheduled:
+            for comp in self._touched():
+                rewriter.restore_order(comp)
         seconds = perf_counter() - start
         self._check(step, changed, mark)
         self._observe(step.name, "after", changed)

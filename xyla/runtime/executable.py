@@ -59,7 +59,10 @@ class Run:
 
 @dataclass(slots=True)
 class Stats:
-    """What compiling and running cost. `handlers`: (instruction, reason) of each step that runs in Python."""
+    """What compiling and running cost. `handlers`: (instruction, reason) of each step that runs in Python.
+
+    pass_times: milliseconds by optimisation step; rewrites: how many they made; passes_ms: optimisation in all.
+    """
 
     instructions: int = 0
     kernels: int = 0
@@ -67,6 +70,9 @@ class Stats:
     cache_hits: int = 0
     library_calls: int = 0
     handlers: list[tuple[str, str]] = field(default_factory=list)
+    rewrites: int = 0
+    pass_times: dict[str, float] = field(default_factory=dict)
+    passes_ms: float = 0.0
     compile_ms: float = 0.0
     temp_bytes: int = 0
     converted_arguments: int = 0

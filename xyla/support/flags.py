@@ -26,9 +26,6 @@ def _flag(default: Any, help: str, pending: str = "") -> Any:
     return field(default=default, metadata={"help": help, "pending": pending})
 
 
-_NO_PASSES = "there are no optional passes yet"
-
-
 @dataclass(frozen=True, slots=True)
 class Flags:
     """Every flag that xyla reads, under XLA's name."""
@@ -36,9 +33,9 @@ class Flags:
     xla_dump_to: str = _flag("", "Folder that receives the modules that are compiled.")
     xla_dump_hlo_as_proto: bool = _flag(False, "Dump modules as binary HloProto too.")
     xla_dump_hlo_module_re: str = _flag(".*", "Dump only modules whose name matches this regular expression.")
-    xla_dump_hlo_pass_re: str = _flag("", "Dump around passes whose name matches this expression.", _NO_PASSES)
-    xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Names of passes to leave out, by commas.", _NO_PASSES)
-    xla_disable_all_hlo_passes: bool = _flag(False, "Run only passes that correctness needs.", _NO_PASSES)
+    xla_dump_hlo_pass_re: str = _flag("", "Dump around passes whose name matches this expression.")
+    xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Names of passes to leave out, by commas.")
+    xla_disable_all_hlo_passes: bool = _flag(False, "Run only passes that correctness needs.")
     xla_force_host_platform_device_count: int = _flag(
         1, "How many host devices to present.", "there is one host device"
     )

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from xyla.clients.cli.common import FileArgument, FromOption
-from xyla.clients.cli.pass_commands import opt
+from xyla.clients.cli.pass_commands import FpMode, FpOption, opt
 from xyla.support.status import Status, XylaError
 
 OK, MISMATCH, BAD_INPUT, UNIMPLEMENTED = 0, 1, 2, 3
@@ -57,6 +57,10 @@ def run(
         Path | None, typer.Option(help="Write the module and each kernel's LLVM IR to this folder.")
     ] = None,
     source: FromOption = None,
+    passes: Annotated[
+        str, typer.Option(metavar="LIST", help="default: the CPU's pipeline; none; or passes as opt takes them.")
+    ] = "default",
+    fp: FpOption = FpMode.DEFAULT,
 ) -> None:
     """Compile a program, run it, and print or check its results."""
     from xyla.clients.cli.run import Options, execute
@@ -72,6 +76,8 @@ def run(
         stats=stats,
         dump_to=dump_to,
         source=source.value if source else None,
+        passes=passes,
+        fp=fp.value,
     )
     raise typer.Exit(execute(options))
 

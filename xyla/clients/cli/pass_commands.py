@@ -75,12 +75,12 @@ def opt(
     """Read a module, check it, run passes over it, and write it: also the converter between formats."""
     from xyla.clients.cli.opt import Options, execute, show_lists
     from xyla.clients.cli.passes import PassOptions
+    from xyla.passmgr.dumps import DumpOptions
 
     chosen = PassOptions(
         passes=passes, pipeline=pipeline, load=tuple(load_pass or ()), fp=fp.value, disabled=tuple(disable_pass or ()),
         stop_after=stop_after, rewrite_limit=rewrite_limit, rewrite_log=rewrite_log, checked=checked, time=time_passes,
-        stats=stats, trace=trace_passes, dump_to=dump_to, dump_before=dump_before, dump_after=dump_after,
-        dump_proto=dump_proto, dump_dot=dump_dot,
+        stats=stats, trace=trace_passes, dumps=DumpOptions(dump_to, dump_before, dump_after, dump_proto, dump_dot),
     )  # fmt: skip
     if list_passes or list_pipelines:
         raise typer.Exit(show_lists(chosen, list_passes, list_pipelines))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from xyla.passmgr.base import Pass, parse_passes, registered
+from xyla.passmgr.base import parse_passes, registered
 from xyla.passmgr.context import Fp, PassContext, RewriteControl
-from xyla.passmgr.dumps import Dumper, Writer, check_expression, text_writer
-from xyla.passmgr.pipeline import Pipeline, Run, RunOptions, Step
+from xyla.passmgr.dumps import NO_DUMPS, DumpOptions, dumpers
+from xyla.passmgr.pipeline import Pipeline, Run, RunOptions, Step, pipeline_of
 from xyla.passmgr.report import Table, chrome_trace, stats_tables, time_table
 from xyla.support import flags
 from xyla.support.diagnostics import did_you_mean
@@ -41,11 +40,7 @@ class PassOptions:
     time: bool = False
     stats: bool = False
     trace: Path | None = None
-    dump_to: Path | None = None
-    dump_before: str = ""
-    dump_after: str = ""
-    dump_proto: bool = False
-    dump_dot: bool = False
+    dumps: DumpOptions = NO_DUMPS
 
     @property
     def any_pass(self) -> bool:
@@ -96,7 +91,7 @@ def chosen_pipeline(options: PassOptions) -> Pipeline:
     if options.passes is not None and options.pipeline is not None:
         raise invalid("--passes and --pipeline both say what to run: give one")
     if options.passes is not None:
-        return Pipeline("passes", tuple(_numbered_steps(parse_passes(options.passes))))
+        return pipeline_of(parse_passes(options.passes))
     known = named_pipelines()
     name = options.pipeline or ""
     if name not in known:
@@ -105,14 +100,6 @@ def chosen_pipeline(options: PassOptions) -> Pipeline:
             f"unknown pipeline {name!r}", hint=f"did you mean {near!r}?" if near else f"one of {', '.join(known)}"
         )
     return known[name]
-
-
-def _numbered_steps(passes: Sequence[Pass]) -> Iterator[Step]:
-    """A step a pass; the second `dce` is `dce.2`."""
-    seen: Counter[str] = Counter()
-    for one in passes:
-        seen[one.name] += 1
-        yield Step(one.name if seen[one.name] == 1 else f"{one.name}.{seen[one.name]}", one)
 
 
 @dataclass(slots=True)
@@ -129,7 +116,7 @@ class PassRun:
         """Runs the pipeline on `module`, in place. Raises what a pass or a check raises, with the step's name."""
         chosen = self.options
         disabled = frozenset(chosen.disabled) | frozenset(flags.current().xla_disable_hlo_passes)
-        observers = _dumpers(chosen, self.pipeline, module, disabled)
+        observers = dumpers(self.pipeline, module, disabled, chosen.dumps)
         self.control.limit, self.control.log = chosen.rewrite_limit, self.log
         context = PassContext(Fp(chosen.fp), self.control)
         run = Run(module, context, RunOptions(disabled, chosen.stop_after, chosen.checked, observers))
@@ -179,28 +166,6 @@ def _check_names(options: PassOptions, pipeline: Pipeline) -> None:
             near = did_you_mean(name, here)
             hint = f"did you mean {near!r}?" if near else "`xyla opt --list-pipelines` shows the steps"
             raise invalid(f"{option} {name}: pipeline {pipeline.name!r} has no such step", hint=hint)
-
-
-def _dumpers(options: PassOptions, pipeline: Pipeline, module: Module, disabled: frozenset[str]) -> list[Dumper]:
-    chosen = flags.current()
-    before = check_expression("--dump-before", options.dump_before)
-    after = check_expression("--dump-after", options.dump_after)
-    folder = options.dump_to or (Path(chosen.xla_dump_to) if chosen.xla_dump_to else None)
-    around = chosen.xla_dump_hlo_pass_re
-    if not (before or after or around) or not re.search(chosen.xla_dump_hlo_module_re, module.name):
-        return []
-    if folder is None:
-        raise invalid("passes are to be dumped, but there is no folder", hint="give --dump-to or xla_dump_to")
-    writers: dict[str, Writer] = {"txt": text_writer}
-    if options.dump_proto or chosen.xla_dump_hlo_as_proto:
-        from xyla.formats import hlo_proto
-
-        writers["hlo.pb"] = hlo_proto.to_bytes
-    if options.dump_dot:
-        from xyla.passmgr.dot import to_dot
-
-        writers["dot"] = lambda m: to_dot(m).encode()
-    return [Dumper(pipeline, folder, around, before, after, disabled, writers)]
 
 
 def print_tables(tables: Sequence[Table]) -> None:

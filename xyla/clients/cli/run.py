@@ -48,6 +48,8 @@ class Options:
     stats: bool
     dump_to: Path | None
     source: str | None
+    passes: str = "default"
+    fp: str = "default"
 
 
 def execute(options: Options) -> int:
@@ -92,7 +94,7 @@ def _prepare(module: Module, options: Options) -> tuple[object, Call]:
         if options.dump_to is not None:
             raise invalid("--dump-to has nothing to write: the reference engine compiles nothing")
         return None, lambda args: xyla.interp.run(module, args)
-    executable = xyla.compile(module, dump_to=folder)
+    executable = xyla.compile(module, passes=options.passes, fp=options.fp, dump_to=folder)
     return executable, lambda args: executable(*args)
 
 
@@ -217,7 +219,7 @@ def _stat_lines(executable: object) -> list[str]:
     lines: list[str] = []
     for field in dataclasses.fields(stats):
         name, value = field.name.replace("_", " "), getattr(stats, field.name)
-        lines.append(f"{name}: {len(value) if isinstance(value, list) else _number(value)}")
+        lines.append(f"{name}: {len(value) if isinstance(value, (list, dict)) else _number(value)}")
         if isinstance(value, list):
             lines += [f"  {': '.join(map(str, item))}" for item in value]
     return lines
