@@ -169,6 +169,12 @@ def test_errors_name_the_place() -> None:
     assert error.hint == "did you mean 'dot'?"
 
 
+def test_ids_are_unique() -> None:
+    proto = whole()
+    _entry(proto).instructions[2].id = _entry(proto).instructions[3].id
+    assert "'x' has the same id" in refusal(proto.SerializeToString()).message
+
+
 def test_text_errors_have_a_caret() -> None:
     text = str(whole()).replace('opcode: "dot"', 'opcod: "dot"')
     with pytest.raises(XylaError) as caught:

@@ -62,10 +62,26 @@ def test_elements_stand_in_the_layouts_order() -> None:
     assert read_literal(proto) == literal
 
 
-def test_dense_packing_is_read() -> None:
-    proto = written(Literal.of(np.array([1, -2, 7]).astype(dtypes.S4.np)))
-    proto.s4s = b"\xe1\x07"
-    assert read_literal(proto).array.astype(int).tolist() == [1, -2, 7]
+@pytest.mark.parametrize(
+    ("name", "values", "data"),
+    [
+        ("s4", [1, -2, 7], b"\xe1\x07"),
+        ("u4", [1, 14, 7], b"\xe1\x07"),
+        ("u2", [1, 2, 3, 0, 1], b"\x39\x01"),
+        ("f4e2m1fn", [1.0, -2.0, 0.5], b"\xc2\x01"),
+    ],
+)
+def test_dense_packing_is_read(name: str, values: list[float], data: bytes) -> None:
+    proto = written(Literal.of(np.array(values).astype(dtypes.by_name(name).np)))
+    setattr(proto, name + "s", data)
+    assert read_literal(proto).array.astype(float).tolist() == values
+
+
+def test_bits_above_a_narrow_value_do_not_count() -> None:
+    proto = written(Literal.of(np.array([1.0, -2.0]).astype(dtypes.F4E2M1FN.np)))
+    proto.f4e2m1fns = b"\xf2\x3c"
+    back = read_literal(proto).array
+    assert back.view(np.uint8).tolist() == [2, 12]
 
 
 @pytest.mark.parametrize("kind", ["int32", "int64", "uint32", "uint64", "bool"])

@@ -149,6 +149,30 @@ def test_a_loops_body_comes_first() -> None:
     assert [c.name for c in proto.computations if c.is_fusion_computation] == ["fused"]
 
 
+def test_what_xla_spells_out() -> None:
+    proto = pb.HloProto.FromString(hlo_proto.to_bytes(parsed(PROGRAMS["movement"]))).hlo_module
+    kinds = [i.comparison_type for i in proto.computations[0].instructions if i.opcode == "compare"]
+    assert kinds == ["SIGNED", "TOTALORDER"]
+    dot = hlo_proto.to_text(parsed(PROGRAMS["dot"].replace("operand_precision={highest,default},", "")))
+    assert dot.count("operand_precision: DEFAULT") == 2
+
+
+def test_counts_that_old_protos_leave_out_are_one() -> None:
+    module = parsed(PROGRAMS["convolution"].replace("feature_group_count=2", "feature_group_count=1"))
+    proto = pb.HloProto.FromString(hlo_proto.to_bytes(module))
+    conv = proto.hlo_module.computations[0].instructions[2]
+    conv.feature_group_count = conv.batch_group_count = 0
+    assert str(hlo_proto.load_bytes(proto.SerializeToString(), "x")) == str(module)
+
+
+def test_a_schedule_lists_what_runs_by_itself() -> None:
+    module = parsed(PROGRAMS["control flow"].replace("HloModule m", "HloModule m, is_scheduled=true"))
+    proto = pb.HloProto.FromString(hlo_proto.to_bytes(module)).hlo_module
+    names = {c.id: c.name for c in proto.computations}
+    assert sorted(names[i] for i in proto.schedule.sequences) == ["body", "cond", "e", "no", "yes"]
+    assert str(again(module)) == str(module)
+
+
 def test_each_message_is_recognised() -> None:
     module = parsed(SMALL)
     proto = pb.HloProto.FromString(hlo_proto.to_bytes(module))
