@@ -95,6 +95,13 @@ def test_an_unknown_custom_call_names_its_target() -> None:
     assert e.value.hint == "did you mean 'Sharding'?"
 
 
+@pytest.mark.parametrize("op", ["iota(), iota_dimension=0", "broadcast(z), dimensions={}"])
+def test_what_no_memory_holds_is_an_error(op: str) -> None:
+    with pytest.raises(XylaError) as e:
+        run(f"z = f32[] constant(0)\nx = f32[1152921504606846976] {op}\nROOT r = f32[1152921504606846976] negate(x)")
+    assert e.value.status is Status.RESOURCE_EXHAUSTED
+
+
 def test_single_instructions_evaluate_on_operand_values() -> None:
     module = parse("HloModule m\nENTRY e { p = f32[2] parameter(0) ROOT r = f32[2] add(p, p) }", "t")
     evaluator = xyla.interp.Evaluator()

@@ -1,10 +1,13 @@
 """rng-bit-generator, rng, rng-get-and-update-state.
 
-`rng` draws are Philox streams: the n-th rng instruction evaluated by a run uses key n, so results are reproducible. XLA
-leaves them unspecified. Spec: XLA operation semantics (RngBitGenerator, RngUniform, RngNormal).
+`rng` draws are Philox streams keyed by the instruction's name and by how often it has run, so results are reproducible,
+whatever else the program holds. XLA leaves them unspecified.
+Spec: XLA operation semantics (RngBitGenerator, RngUniform, RngNormal).
 """
 
 from __future__ import annotations
+
+import zlib
 
 import numpy as np
 
@@ -70,10 +73,13 @@ def _rng(inst: Instruction, session: Session) -> Kernel:
     et, dims = inst.shape.element_type, inst.shape.dims
     normal = inst.attrs.distribution is RandomDistribution.NORMAL
 
+    key = zlib.crc32(inst.name.encode())
+
     def unit() -> Array:
         """Uniform float64 in [0, 1) from a fresh stream."""
-        bits, _ = philox_bits(session.draws, session.device << 64, dims, 64)
-        session.draws += 1
+        count = session.draws.get(inst, 0)
+        session.draws[inst] = count + 1
+        bits, _ = philox_bits(key, (session.device << 96) | (count << 64), dims, 64)
         return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def kernel(a: Array, b: Array) -> Array:

@@ -24,6 +24,8 @@ from xyla.support.status import Status, XylaError, internal
 _EFFECTS = Trait.SIDE_EFFECT | Trait.COLLECTIVE
 # NumPy refuses when the module broke an invariant that the verifier states. Users never see a traceback.
 _BROKEN = (ValueError, TypeError, IndexError, KeyError, AttributeError, AssertionError, ArithmeticError)
+# How NumPy says that no memory could hold an array.
+_TOO_LARGE = ("too big", "too large", "Maximum allowed")
 # Views of constants, made once when the plan is.
 _FREE = (ops.BROADCAST, ops.IOTA)
 # Nested evaluations (a reducer that sorts, a comparator that scatters, ...) recurse; more than this is a mistake.
@@ -103,8 +105,10 @@ def _located(inst: Instruction, fn: Callable[[Instruction], Any]) -> Any:
         return fn(inst)
     except XylaError as e:
         raise e.located(inst.span) from None
+    except MemoryError:
+        raise _failure(inst, Status.RESOURCE_EXHAUSTED, "out of memory") from None
     except _BROKEN as e:
-        raise _failure(inst, Status.INTERNAL, f"{type(e).__name__}: {e}") from e
+        raise _broken(inst, e) from e
 
 
 def _apply(kernel: Kernel, values: list[Value], inst: Instruction) -> Value:
@@ -154,8 +158,9 @@ class Session:
         self.effects: dict[Computation, bool] = {}
         self._plans: dict[Computation, Plan] = {}
         self._modules: dict[Module, None] = {}
+        self._single: dict[Instruction, tuple[tuple[int, ...], Plan]] = {}
         self._depth = 0
-        self.draws = 0  # rng instructions run so far: each draw gets its own stream
+        self.draws: dict[Instruction, int] = {}  # fresh random streams that each rng instruction has used
         self.rng_state = 0  # the counter of rng-get-and-update-state
         self.sent: dict[int, tuple[Value, tuple[tuple[int, int], ...]]] = {}  # by channel, until its recv completes
         self.memo: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
@@ -193,14 +198,19 @@ class Session:
             self._depth -= 1
 
     def instruction(self, inst: Instruction, operands: Sequence[Value]) -> Value:
-        """Evaluates one instruction on operand values."""
-        self._find_effects(inst.module)
-        step = Step(inst, _located(inst, self.kernel), tuple(range(len(operands))), len(operands))
-        plan = Plan(inst.parent)
-        plan.template = [*operands, None]
-        plan.steps, plan.root = [step], len(operands)
+        """Evaluates one instruction on operand values; its kernel is kept for the next time."""
+        key = (inst.parent.revision, *(c.revision for c in inst.called))
+        known = self._single.get(inst)
+        if known is None or known[0] != key:
+            self._find_effects(inst.module)
+            n = len(inst.operands)
+            plan = Plan(inst.parent)
+            plan.params = [(i, i) for i in range(n)]
+            plan.template = [None] * (n + 1)
+            plan.steps, plan.root = [Step(inst, _located(inst, self.kernel), tuple(range(n)), n)], n
+            known = self._single[inst] = (key, plan)
         with np.errstate(all="ignore"):
-            return _run(self, plan, ())
+            return _run(self, known[1], operands)
 
 
 class _Frame:
@@ -237,11 +247,17 @@ def _run(session: Session, plan: Plan, args: Sequence[Value]) -> Value:
         except RecursionError:
             raise _failure(_current(frame), Status.RESOURCE_EXHAUSTED, "evaluations nest too deep") from None
         except _BROKEN as e:
-            raise _failure(_current(frame), Status.INTERNAL, f"{type(e).__name__}: {e}") from e
+            raise _broken(_current(frame), e) from e
 
 
 def _current(frame: _Frame) -> Instruction | None:
     return frame.step.inst if frame.step else None
+
+
+def _broken(inst: Instruction | None, error: Exception) -> XylaError:
+    if any(words in str(error) for words in _TOO_LARGE):
+        return _failure(inst, Status.RESOURCE_EXHAUSTED, "an array too large to hold")
+    return _failure(inst, Status.INTERNAL, f"{type(error).__name__}: {error}")
 
 
 def _failure(inst: Instruction | None, status: Status, why: str) -> XylaError:
