@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from xyla.testing.kernels import check, monoid, program
+from xyla.testing.kernels import check, kernel_of, monoid, program, run_kernel
 
 
 def windows(op: str, source: str, out: str, window: str, init: str) -> str:
@@ -67,3 +68,17 @@ GRADIENTS = {
 @pytest.mark.parametrize("name", GRADIENTS)
 def test_select_and_scatter(name: str) -> None:
     check(GRADIENTS[name])
+
+
+def test_a_tuple_of_one() -> None:
+    inst, spec = kernel_of(
+        program(
+            "p = f32[7,50] parameter(0)",
+            "c = f32[] constant(0)",
+            "ROOT r = (f32[7,50]) reduce-window(p, c), window={size=1x50 pad=0_0x49_0}, to_apply=f",
+            computations=monoid("add", "f32"),
+        )
+    )
+    x = np.arange(350, dtype="f").reshape(7, 50)
+    (got,) = run_kernel(spec, inst, [x, np.float32(0)])
+    assert np.array_equal(got, np.cumsum(x, axis=1))

@@ -124,8 +124,10 @@ def _pieces(em: Emitter, root: Instruction, outs: Sequence[Leaf], body: Sequence
     if root.op is ops.CONCATENATE and root not in em.leaves:
         return [p for p in _concatenate_pieces(em, root, outs[0])]
     roots = _roots(root)
-    if len(roots) != len(outs):
-        return [_tuple_piece(em, root, outs, body)]
+    if any(r.shape.is_tuple for r in roots):
+        if len(roots) > 1:
+            raise refuse(root, "a tuple-shaped op among several results")
+        return [_tuple_piece(em, roots[0], outs)]
     groups: dict[tuple[object, ...], list[tuple[Instruction, Leaf]]] = {}
     for r, out in zip(roots, outs, strict=True):
         groups.setdefault((out.shape.dims, out.strides), []).append((r, out))
@@ -159,7 +161,7 @@ def _stores_piece(em: Emitter, group: list[tuple[Instruction, Leaf]], flat: bool
     return Piece(group[0][1].shape, body, flat)
 
 
-def _tuple_piece(em: Emitter, root: Instruction, outs: Sequence[Leaf], body: Sequence[Instruction]) -> Piece:
+def _tuple_piece(em: Emitter, root: Instruction, outs: Sequence[Leaf]) -> Piece:
     """A tuple-shaped op (variadic reduce, ...): one position, several values."""
 
     def write(index: Index) -> None:

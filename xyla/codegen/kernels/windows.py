@@ -84,7 +84,7 @@ def reduce_window_element(em: Emitter, inst: Instruction, index: Index, pred: Va
 def reduce_window_kernel(inst: Instruction) -> KernelSpec:
     """A kernel for a reduce-window, or for a fusion whose root is one."""
     root = root_of(inst)
-    if len(root.operands) == 2 and root.shape.num_elements:
+    if len(root.operands) == 2 and root.shape.is_array and root.shape.num_elements:
         count = prod(w.size for w in root.attrs.window.dims)
         reducer = Reducer.of(root.role("to_apply"), [root.operands[0].shape.element_type], count)
         dim = None if reducer.in_order(count) else _scanned(root, reducer)
