@@ -14,6 +14,7 @@ from xyla.codegen.kernels.random_bits import random_bits_kernel
 from xyla.codegen.kernels.reduce import reduce_kernel
 from xyla.codegen.kernels.scatter import bitcast_kernel, copy_kernel, scatter_kernel, update_slice_kernel
 from xyla.codegen.kernels.sort import sort_kernel
+from xyla.codegen.kernels.topk import topk_kernel
 from xyla.codegen.kernels.windows import reduce_window_kernel, select_and_scatter_kernel
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
@@ -129,13 +130,14 @@ FUSION_ROOTS: dict[OpDef[Any], KernelRule] = {
     ops.SCATTER: scatter_kernel,
     ops.SELECT_AND_SCATTER: select_and_scatter_kernel,
     ops.SORT: sort_kernel,
+    ops.TOPK: topk_kernel,
     ops.DYNAMIC_UPDATE_SLICE: update_slice_kernel,
 }
 KERNEL.rule(ops.FUSION)(_fusion)
 KERNEL.rule(ops.RNG_BIT_GENERATOR)(random_bits_kernel)
 _no_kernel(
     "it is not lowered natively yet",
-    ops.BATCH_NORM_TRAINING, ops.BATCH_NORM_INFERENCE, ops.BATCH_NORM_GRAD, ops.TOPK, ops.RAGGED_DOT, ops.SCALED_DOT,
+    ops.BATCH_NORM_TRAINING, ops.BATCH_NORM_INFERENCE, ops.BATCH_NORM_GRAD, ops.RAGGED_DOT, ops.SCALED_DOT,
 )  # fmt: skip
 KERNEL.rule(ops.COPY)(copy_kernel)
 KERNEL.rule(ops.BITCAST)(bitcast_kernel)
