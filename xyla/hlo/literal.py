@@ -93,7 +93,7 @@ class Literal:
         a = self._array
         if a is None or a.size == 0:
             return False
-        if a.size == 1 or all(s == 0 or d == 1 for s, d in zip(a.strides, a.shape, strict=True)):
+        if _one_element(a):
             return True
         raw = self._bytes_view(a)
         return bool((raw == raw[0]).all())
@@ -134,19 +134,35 @@ class Literal:
             return self._array is other._array and self.elements == other.elements
         if self._array is other._array:
             return True
+        if _one_element(self._array) and _one_element(other._array):
+            return self.first.tobytes() == other.first.tobytes()
         return bool(np.array_equal(self._bytes_view(self._array), self._bytes_view(other._array)))
 
     def __hash__(self) -> int:
         if self._hash is None:
-            a = self._array
-            # Big constants hash by a sample: equality still compares every byte.
-            sample = b"" if a is None else a.tobytes() if a.size <= 4096 else a.reshape(-1)[:: a.size // 1024].tobytes()
-            self._hash = hash((self.shape, self.elided, sample, self.elements))
+            self._hash = hash((self.shape, self.elided, self._sample(), self.elements))
         return self._hash
+
+    def _sample(self) -> bytes:
+        """Bytes to hash by: all of a small constant, the first elements of a big one (equality compares every byte).
+
+        Never a copy of a splat: it may stand for terabytes.
+        """
+        a = self._array
+        if a is None or a.size == 0:
+            return b""
+        if a.size <= 4096:
+            return a.tobytes() if not _one_element(a) else a.flat[0].tobytes() * a.size
+        return a[tuple(slice(0, 4) for _ in a.shape)].tobytes()
 
     def __repr__(self) -> str:
         body = "{...}" if self.elided else self.elements or (self._array if self.shape.num_elements <= 16 else "...")
         return f"Literal({self.shape}, {body})"
+
+
+def _one_element(a: npt.NDArray[np.generic]) -> bool:
+    """Whether a non-empty array stores one element only (a scalar, or a zero-stride splat)."""
+    return a.size == 1 or (a.size > 1 and all(s == 0 or d == 1 for s, d in zip(a.strides, a.shape, strict=True)))
 
 
 TRUE = Literal.scalar(True, PRED)

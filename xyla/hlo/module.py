@@ -85,7 +85,7 @@ class Instruction:
     @property
     def is_root(self) -> bool:
         """Whether it is its computation's root."""
-        return self.parent.root is self
+        return self.parent.root_or_none is self
 
     @property
     def module(self) -> Module:
@@ -129,6 +129,11 @@ class Computation:
         """The value the computation returns."""
         if self._root is None:
             raise internal(f"computation {self.name!r} has no root")
+        return self._root
+
+    @property
+    def root_or_none(self) -> Instruction | None:
+        """The root, or None while the computation is being built."""
         return self._root
 
     @property

@@ -130,7 +130,7 @@ class Shape:
         dyn = tuple(dynamic) if any(dynamic) else ()
         key = (element_type, dims, layout, dyn, ())
         found = _SHAPES.get(key)
-        if found is not None:
+        if found is not None and element_type.is_array:
             return found
         _check_array(element_type, dims, layout, dyn)
         return _make(element_type, dims, layout.interned() if layout else None, dyn, ())
