@@ -14,7 +14,8 @@ import numpy as np
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import Trait
-from xyla.interp.session import Plan, Session, build_plan
+from xyla.interp.plan import Plan, build_plan
+from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel, Value
 from xyla.support.dtypes import PRED
 

@@ -24,7 +24,7 @@ from xyla.support.status import internal, invalid
 @EVAL.rule(ops.PARAMETER, ops.CONSTANT)
 def _leaf(inst: Instruction, session: Session) -> Kernel:
     if inst.op is ops.CONSTANT:
-        from xyla.interp.session import literal_value
+        from xyla.interp.plan import literal_value
 
         value = literal_value(inst.attrs.literal)
         return lambda: value

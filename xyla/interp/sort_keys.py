@@ -20,7 +20,8 @@ from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import Trait
 from xyla.interp.monoid import skip_calls
 from xyla.interp.numeric import total_order_key, widen
-from xyla.interp.session import Session, literal_value
+from xyla.interp.plan import literal_value
+from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array
 from xyla.support.dtypes import PRED
 
