@@ -95,9 +95,11 @@ def exp(b: Builder, x: Val, *, halvings: int = 0) -> Val:
     """e^x / 2^halvings, the division done in the exponent: it does not overflow before its result does."""
     fmt = format_of(x)
     low, high = _EXP_RANGE[fmt.ty]
-    n, r = _reduce(b, _clamp(b, x, low, high + halvings), fmt)
+    # Multiplying down to a subnormal costs a hundred cycles: what vanishes (masked scores are -1e9) is not computed.
+    vanishes = b.fcmp("olt", x, low)
+    n, r = _reduce(b, _clamp(b, b.select(vanishes, 0.0, x), low, high + halvings), fmt)
     value = b.fadd(_exp_minus_one_of(b, r), 1.0)
-    return scale(b, value, b.sub(n, halvings) if halvings else n)
+    return b.select(vanishes, 0.0, scale(b, value, b.sub(n, halvings) if halvings else n))
 
 
 def exp_moderate(b: Builder, x: Val, *, short: bool = False) -> Val:
