@@ -8,7 +8,7 @@ from xyla.formats.mlir import dense
 from xyla.formats.mlir.attributes import ArrayAttr, Attribute, DialectAttr, DictAttr, StringAttr, SymbolRef, dict_body
 from xyla.formats.mlir.ir import Operation
 from xyla.formats.stablehlo import decode_attrs as read
-from xyla.formats.stablehlo import rules_mhlo
+from xyla.formats.stablehlo import entry, rules_mhlo
 from xyla.formats.stablehlo.body import Body, Result, Rule, arity, at_least, regions
 from xyla.formats.stablehlo.captures import captured
 from xyla.formats.stablehlo.program import NotHloError
@@ -136,7 +136,18 @@ def _custom_call(body: Body, op: Operation) -> Result:
     called = [body.converter.function(name) for name in _called_names(op)]
     inst = body.add(ops.CUSTOM_CALL, operands, attrs, shape=shape, called=called)
     inst.backend_config = config
+    if layouts is not None and not all(s.layout is None or s.layout.is_default for _, s in inst.shape.leaves()):
+        entry.annotate(inst, op.attributes)
+        return [_row_major(body, e) for e in body.unpack(inst, len(op.results))]
     return inst if op.results else None
+
+
+def _row_major(body: Body, inst: Instruction) -> Instruction:
+    """The layouts of a call's results are its own affair: everything else is made for values whose layout is open."""
+    layout = inst.shape.layout
+    if layout is None or layout.is_default:
+        return inst
+    return body.add(ops.COPY, [inst], shape=inst.shape.without_layout())
 
 
 def _backend_config(op: Operation) -> tuple[str, bool]:
