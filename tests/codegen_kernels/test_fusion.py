@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from xyla.codegen.kernel import signature
 from xyla.codegen.kernels import build_kernel, kernel_or_reason
 from xyla.support.status import Status, XylaError
 from xyla.testing.kernels import check, kernel_of, monoid, program, run_kernel, single
@@ -175,3 +176,22 @@ def test_a_dynamic_dimension_is_refused_unless_padding_is_harmless() -> None:
     reason = kernel_or_reason(single(text)[1])
     assert isinstance(reason, str)
     assert "dynamic size" in reason
+
+
+def test_branching_call_graphs_stay_linear_or_are_refused() -> None:
+    """Each computation calls the one below twice: 2^30 additions if they were written out."""
+    comps = monoid("add", "s32", "c0")
+    for k in range(1, 31):
+        comps += (
+            f"c{k} {{\n  a = s32[] parameter(0)\n  b = s32[] parameter(1)\n"
+            f"  x = s32[] call(a, b), to_apply=c{k - 1}\n  ROOT r = s32[] call(x, b), to_apply=c{k - 1}\n}}\n"
+        )
+    text = program(
+        "p = s32[9] parameter(0)",
+        "z = s32[] constant(0)",
+        "ROOT r = s32[] reduce(p, z), dimensions={0}, to_apply=c30",
+        computations=comps,
+    )
+    _, inst = single(text)
+    assert len(signature(inst)) < 10_000
+    assert "called computations" in str(kernel_or_reason(inst))

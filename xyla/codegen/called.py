@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from xyla.codegen.fused import Emitter, Values
 
 MAX_DEPTH = 40
+# Calls are written inline, so that a call graph that branches at every level would grow without bound.
+MAX_STEPS = 20_000
 _SAME_ELEMENT = frozenset(
     (ops.COPY, ops.RESHAPE, ops.BROADCAST, ops.TRANSPOSE, ops.REVERSE, ops.SLICE, ops.OPT_BARRIER, ops.BITCAST)
 )
@@ -35,6 +37,9 @@ def call(em: Emitter, comp: Computation, args: Sequence[Values], depth: int = 0)
     needed = comp.reachable_from_root()
     for inst in comp.post_order():
         if inst in needed and inst not in values:
+            em.called += 1
+            if em.called > MAX_STEPS:
+                raise unimplemented(f"element code for more than {MAX_STEPS} instructions of called computations")
             values[inst] = _step(em, inst, [values[o] for o in inst.operands], depth)
     return values[comp.root]
 

@@ -93,6 +93,7 @@ class Emitter:
         self.bound: dict[Instruction, Instruction] = {}
         self.mask: Val | None = None
         self.emitted = 0
+        self.called = 0
         self.budget = BLOWUP_FLOOR
         self._scopes: list[dict[Any, Any]] = [{}]
 

@@ -7,6 +7,7 @@ leaves of the result, one buffer for each of `KernelSpec.literals` (row-major), 
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 from xyla.codegen.llvm import Function, Param, Val
@@ -146,8 +147,15 @@ def refuse(inst: Instruction, why: str) -> XylaError:
     return unimplemented(f"no native kernel for {inst.op.name!r}: {why}", span=inst.span)
 
 
-def computation_key(comp: Computation, _depth: int = 0) -> str:
-    """Canonical text of a computation: structure, shapes, attributes; no names. Raises UNIMPLEMENTED past 50 levels."""
+def computation_key(comp: Computation, known: dict[Computation, str] | None = None, _depth: int = 0) -> str:
+    """Canonical text of a computation: structure, shapes, attributes; no names. Raises UNIMPLEMENTED past 50 levels.
+
+    `known` holds what callees gave before: call graphs may branch at every level.
+    """
+    known = {} if known is None else known
+    found = known.get(comp)
+    if found is not None:
+        return found
     if _depth > 50:
         raise unimplemented(f"native code for computations nested more than 50 deep ({comp.name!r})")
     number: dict[Instruction, int] = {}
@@ -155,9 +163,11 @@ def computation_key(comp: Computation, _depth: int = 0) -> str:
     for inst in comp.post_order():
         number[inst] = len(number)
         operands = ",".join(str(number[o]) for o in inst.operands)
-        callees = "".join("{" + computation_key(c, _depth + 1) + "}" for c in inst.called)
+        callees = "".join("{" + computation_key(c, known, _depth + 1) + "}" for c in inst.called)
         parts.append(f"{inst.op.name} {inst.shape} ({operands}) {attrs_key(inst)}{callees}")
-    return ";".join(parts) + f";root {number[comp.root]}"
+    text = ";".join(parts) + f";root {number[comp.root]}"
+    known[comp] = text if len(text) < 2000 else hashlib.sha256(text.encode()).hexdigest()
+    return known[comp]
 
 
 def attrs_key(inst: Instruction) -> str:
@@ -167,8 +177,6 @@ def attrs_key(inst: Instruction) -> str:
         return repr(inst.attrs)
     if literal.shape.num_elements <= 8:
         return literal.tobytes().hex()
-    import hashlib
-
     value = literal.first.tobytes() if literal.is_splat else literal.tobytes()
     return f"{literal.is_splat}{hashlib.sha256(value).hexdigest()}"
 
