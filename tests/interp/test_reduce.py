@@ -236,3 +236,13 @@ def test_map() -> None:
     comps = "f { a = s32[] parameter(0) b = s32[] parameter(1) m = s32[] multiply(a, a) ROOT r = s32[] subtract(m, b) }"
     body = "p = s32[2] parameter(0)\nq = s32[2] parameter(1)\nROOT r = s32[2] map(p, q), dimensions={0}, to_apply=f"
     assert one(body, np.int32([3, 4]), np.int32([1, 2]), computations=comps).tolist() == [8, 14]
+
+
+def test_windows_of_many_small_sides() -> None:
+    x = np.random.default_rng(1).integers(0, 50, (21, 30)).astype(np.int32)
+    body = """p = s32[21,30] parameter(0)
+    i = s32[] constant(0)
+    ROOT r = s32[5,12] reduce-window(p, i), window={size=8x7 stride=3x2}, to_apply=f"""
+    got = one(body, x, computations=reducer("add", "s32"))
+    want = [[x[3 * r : 3 * r + 8, 2 * c : 2 * c + 7].sum() for c in range(12)] for r in range(5)]
+    assert got.tolist() == np.array(want).tolist()
