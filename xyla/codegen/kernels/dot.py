@@ -20,8 +20,8 @@ from xyla.codegen.kernels.gemm import gemm_of
 from xyla.codegen.kernels.loop import body_of, body_types, loop_kernel, root_of
 from xyla.codegen.kernels.loops import choose_lanes, minor_to_major
 from xyla.codegen.kernels.movement import at, choose
-from xyla.codegen.kernels.reduce import Loops, fold_lanes
-from xyla.codegen.kernels.tile import Tile
+from xyla.codegen.kernels.reduce import Loops
+from xyla.codegen.kernels.tile import Tile, sum_lanes
 from xyla.codegen.llvm import Cx, Val, Value, vector_constant
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
@@ -31,8 +31,9 @@ from xyla.support.dtypes import ElementType
 
 # Rows and vectors of an outer-product tile: 16 accumulators, and room for the operands in 32 registers.
 TILE_ROWS, TILE_VECTORS = 4, 4
+ROW_VECTORS = 16
 # Rows and columns of an inner-product tile.
-INNER_ROWS, INNER_COLS = 4, 2
+INNER_ROWS, INNER_COLS = 4, 4
 
 
 def accumulation_type(out: ElementType, *ins: ElementType) -> ElementType:
@@ -187,9 +188,11 @@ class _DotTile:
             size = INNER_ROWS, INNER_COLS
         else:
             self.lanes = choose_lanes(types, dims[self.col])
-            size = TILE_ROWS, TILE_VECTORS
+            rows = dims[row] if row >= 0 else 1
+            # A lone row reads its matrix once: longer pieces of each matrix row suit the memory better.
+            size = (TILE_ROWS, TILE_VECTORS) if rows > 1 else (1, ROW_VECTORS)
         if self.acc_type.is_complex:
-            size = 2, size[1]
+            size = min(size[0], 2), min(size[1], 4)
         self.tile = Tile(
             self.inst, self.acc_type, self.lanes, row, self.col, size, lanes_along_columns=self.mode == "outer"
         )
@@ -213,7 +216,18 @@ class _DotTile:
             else:
                 accs = self._step(comps, row, col, inner, loops.carried)
         accs = loops.close(accs)
-        return [fold_lanes(em, self.lanes, a, self._sum) for a in accs] if self.mode == "inner" else accs
+        return self._rows(accs) if self.mode == "inner" else accs
+
+    def _rows(self, accs: Sequence[Value]) -> list[Value]:
+        """The sums of the accumulators' lanes, a vector of columns for each row."""
+        b, width = self.em.b, self.tile.vectors
+        out: list[Value] = []
+        for k in range(0, len(accs), width):
+            row = accs[k : k + width]
+            re = sum_lanes(b, [a.re if isinstance(a, Cx) else a for a in row], self._sum)
+            imaginary = [a.im for a in row if isinstance(a, Cx)]
+            out.append(Cx(re, sum_lanes(b, imaginary, self._sum)) if imaginary else re)
+        return out
 
     def _along_contraction(self, comps: list[Ix], row: Ix, col: Ix, inner: list[Ix], accs: list[Value]) -> list[Value]:
         em, n, lanes = self.em, self.k_size, self.lanes
@@ -258,6 +272,8 @@ class _DotTile:
             return choose(em, em.mask, wide, element_constant(self.acc_type, 0, em.lanes))
         return wide
 
-    def _sum(self, x: Value, y: Value) -> Value:
-        et = self.acc_type
-        return ELEMENT[ops.ADD](self.em.b, Site(ops.ADD, et, (et, et)), x, y)
+    def _sum(self, x: Val, y: Val) -> Val:
+        et = self.acc_type.component
+        total = ELEMENT[ops.ADD](self.em.b, Site(ops.ADD, et, (et, et)), x, y)
+        assert isinstance(total, Val)
+        return total
