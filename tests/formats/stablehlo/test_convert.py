@@ -205,7 +205,8 @@ CASES: list[tuple[str, str, str, list[str]]] = [
         [
             'custom-call = f32[4,6]{0,1} custom-call(Arg_0), custom_call_target="f", '
             "operand_layout_constraints={f32[4,6]{0,1}}, custom_call_has_side_effect=true, "
-            'output_to_operand_aliasing={{}: (0, {})}, api_version=API_VERSION_STATUS_RETURNING, backend_config="a\\"b"',
+            "output_to_operand_aliasing={{}: (0, {})}, api_version=API_VERSION_STATUS_RETURNING, "
+            'backend_config="a\\"b"',
             "ROOT copy = f32[4,6] copy(custom-call)",
         ],
     ),

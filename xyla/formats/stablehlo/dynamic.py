@@ -71,7 +71,8 @@ def _refined(program: StablehloProgram, types: list[Type], bound: dict[int, Arra
     try:
         main = refiner.run(program.entry, tuple(types), known)
         return convert(refiner.module(), main)
-    except UnknownSizeError:
+    except XylaError as error:
+        _locate(error, program.mlir.span(program.entry))
         raise
     except NotHloError as error:
         raise UnknownSizeError(error.reason, error.span) from None

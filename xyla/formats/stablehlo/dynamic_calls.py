@@ -138,9 +138,10 @@ def _rng_bit_generator(copy: Operation, op: Operation, functions: Mapping[str, O
     """(state, shape) -> (state, bits)."""
     algorithm = copy.get("rng_algorithm")
     new = _new(copy, "stablehlo.rng_bit_generator", {} if algorithm is None else {"rng_algorithm": algorithm})
+    shape = sizes(copy, 1)
     new.operands = copy.operands[:1]
     state = copy.operands[0].type
-    return new, [state.dims if isinstance(state, TensorType) else (), sizes(copy, 1)]
+    return new, [state.dims if isinstance(state, TensorType) else (), shape]
 
 
 def _top_k(copy: Operation, op: Operation, functions: Mapping[str, Operation]) -> Rewritten:
@@ -160,7 +161,10 @@ def _reduce_window(copy: Operation, op: Operation, functions: Mapping[str, Opera
         raise invalid(f"{target(copy)} with {count} results needs {2 * count + 5} operands")
     keys = ("window_dimensions", "window_strides", "base_dilations", "window_dilations")
     properties: dict[str, Attribute] = {key: _i64_list(sizes(copy, 2 * count + i)) for i, key in enumerate(keys)}
-    padding = np.array(sizes(copy, 2 * count + 4)).reshape(-1, 2)
+    flat = sizes(copy, 2 * count + 4)
+    if len(flat) % 2:
+        raise invalid(f"the padding of {target(copy)} is not a list of pairs")
+    padding = np.array(flat, np.int64).reshape(-1, 2)
     properties["padding"] = DenseAttr(str(padding.tolist()), TensorType(padding.shape, I64))
     new = _new(copy, "stablehlo.reduce_window", properties)
     new.operands = copy.operands[: 2 * count]

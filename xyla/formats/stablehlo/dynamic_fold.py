@@ -20,7 +20,7 @@ from xyla.formats.stablehlo import decode_attrs as read
 from xyla.formats.stablehlo.body import Body
 from xyla.formats.stablehlo.convert import RULES, Converter
 from xyla.hlo.literal import Literal
-from xyla.hlo.module import Instruction
+from xyla.hlo.module import Computation, Instruction
 from xyla.interp import Evaluator
 from xyla.support.status import invalid
 
@@ -111,12 +111,23 @@ class Folder:
         result = RULES[op.name](body, op)
         op.results = []
         assert isinstance(result, Instruction)
+        _check(body.comp)
         body.comp.set_root(result)
         return np.asarray(self.evaluator.evaluate_computation(body.comp, []))
 
     def scratch(self) -> Body:
         """An empty computation to convert a single operation into."""
         return Body(self.converter, self.converter.module.add_computation("scratch"))
+
+
+def _check(comp: Computation) -> None:
+    """What the verifier will say later must be known before the evaluator sees it. Raises INVALID_ARGUMENT."""
+    for inst in comp.instructions:
+        if inst.op.infer is None:
+            continue
+        shape = inst.op.infer([o.shape for o in inst.operands], inst.attrs, inst.called)
+        if not shape.compatible(inst.shape):
+            raise invalid(f"{inst.op.name} of these operands gives {shape}, the program says {inst.shape}")
 
 
 def _dimension_size(op: Operation) -> Array | None:

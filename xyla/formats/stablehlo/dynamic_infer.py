@@ -81,7 +81,7 @@ def _infer(op: Operation, declared: list[Type], folder: Folder) -> Inferred:
         return formula(op, declared)
     dialect, _, name = op.name.partition(".")
     if dialect == "stablehlo" and name in _PROBED:
-        return [_probe(op, declared[0], folder)]
+        return [_probe(op, _tensor(op, declared), folder)]
     if dialect == "chlo" and name.startswith("broadcast_"):
         return [_broadcast(op)]
     return _like_operands(op, declared)
@@ -123,10 +123,15 @@ def _operand(index: int) -> Callable[[Operation, list[Type]], Inferred]:
     return lambda op, declared: [operand_dims(op, index)]
 
 
+def _tensor(op: Operation, declared: list[Type]) -> TensorType:
+    if len(declared) != 1 or not isinstance(declared[0], TensorType):
+        raise invalid(f"{op.name} needs one tensor as its result")
+    return declared[0]
+
+
 def _reshape(op: Operation, declared: list[Type]) -> Inferred:
     """At most one `?`: what is left of the element count."""
-    kind, count = declared[0], _count(operand_dims(op, 0))
-    assert isinstance(kind, TensorType)
+    kind, count = _tensor(op, declared), _count(operand_dims(op, 0))
     known = _count(tuple(d for d in kind.dims if d != DYNAMIC))
     if kind.dims.count(DYNAMIC) > 1 or not known:
         raise NotHloError(f"the result of {op.name} has several unknown dimensions: {kind}")
@@ -142,8 +147,7 @@ def _count(dims: Dims) -> int:
 
 def _bitcast(op: Operation, declared: list[Type]) -> Inferred:
     """Equal ranks: the operand's dims. Else the last dimension appears or goes away."""
-    kind, dims = declared[0], operand_dims(op, 0)
-    assert isinstance(kind, TensorType)
+    kind, dims = _tensor(op, declared), operand_dims(op, 0)
     if len(kind.dims) <= len(dims):
         return [dims[: len(kind.dims)]]
     return [(*dims, kind.dims[-1])]
@@ -160,6 +164,8 @@ def _reduce_window(op: Operation, declared: list[Type]) -> Inferred:
     window = read.window(
         op, read.ints(op, "window_dimensions"), lhs_dilations="base_dilations", rhs_dilations="window_dilations"
     )
+    if any(min(w.stride, w.lhs_dilate, w.rhs_dilate) < 1 for w in window.dims):
+        raise invalid(f"strides and dilations of {op.name} must be positive")
     out: Inferred = []
     for k in range(half):
         dims = operand_dims(op, k)
@@ -235,7 +241,7 @@ def _probe(op: Operation, declared: Type, folder: Folder) -> Dims:
     op.results = [Value("r", declared, op, 0)]
     result = RULES[op.name](body, op)
     op.results = []
-    assert isinstance(result, Instruction)
+    assert isinstance(result, Instruction)  # each of _PROBED has one result
     return result.shape.dims
 
 

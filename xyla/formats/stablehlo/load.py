@@ -57,7 +57,8 @@ def _folded(program: StablehloProgram) -> Module | StablehloProgram:
     for kind in program.parameter_types:
         try:
             shapes.append(shape_of(kind))
-        except NotHloError:
+        except (NotHloError, XylaError):
+            # A type that is no good at all is reported, located, when the parameter is converted.
             return program
     try:
         return program.refine(shapes)

@@ -133,7 +133,7 @@ def _real_dynamic_slice(body: Body, op: Operation) -> Result:
 
 def _computed_slice(body: Body, op: Operation, operand: Instruction) -> Instruction:
     """Only the start is computed from data: the result's static dims are the sizes."""
-    starts, shape = body.get(op.operands[1]), body.result(op)
+    starts, shape = body.get(op.operands[1]), body.shape(op.results[0].type)
     if starts.shape.dims != (operand.shape.rank,) or shape.rank != operand.shape.rank:
         raise invalid(f"{op.name} of {operand.shape} starts at {starts.shape} and gives {shape}")
     indices = [_size_element(body, starts, i) for i in range(operand.shape.rank)]
