@@ -1,0 +1,1 @@
+"""Questions about modules, answered without changing them."""
