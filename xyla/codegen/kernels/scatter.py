@@ -18,6 +18,7 @@ from xyla.codegen.kernels.loop import body_of, body_types, leaves_of, loop_kerne
 from xyla.codegen.kernels.loops import Nest, Piece, choose_lanes, minor_length, minor_to_major, same_place, store
 from xyla.codegen.kernels.movement import at, clamp_index, start_requests
 from xyla.codegen.kernels.reduce import Loops
+from xyla.codegen.kernels.transpose import transpose_kernel
 from xyla.codegen.llvm import Val, Value, byte_size, constant
 from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Layout, Shape
@@ -50,7 +51,7 @@ def copy_bytes(em: Emitter, source: Val, target: Val, size: int) -> None:
 def copy_kernel(inst: Instruction) -> KernelSpec:
     """A copy of an array (perhaps to another layout), or of every array of a tuple."""
     if not inst.shape.is_tuple:
-        return loop_kernel(inst)
+        return transpose_kernel(inst)
     shapes, sources = leaves_of(inst.shape), leaves_of(inst.operands[0].shape)
     em = start_emitter(inst, [inst], choose_lanes([s.element_type for s in shapes], max(map(minor_length, shapes))))
     with em.b.loop(em.frame.lo, em.frame.hi), em.scope():

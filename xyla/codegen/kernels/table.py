@@ -15,6 +15,7 @@ from xyla.codegen.kernels.reduce import reduce_kernel
 from xyla.codegen.kernels.scatter import bitcast_kernel, copy_kernel, scatter_kernel, update_slice_kernel
 from xyla.codegen.kernels.sort import sort_kernel
 from xyla.codegen.kernels.topk import topk_kernel
+from xyla.codegen.kernels.transpose import transpose_kernel
 from xyla.codegen.kernels.windows import reduce_window_kernel, select_and_scatter_kernel
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
@@ -29,7 +30,7 @@ _ELEMENTWISE = tuple(op for op in all_ops() if op.has(Trait.ELEMENTWISE))
 _MOVEMENT = (
     ops.BITCAST_CONVERT, ops.BROADCAST, ops.CONCATENATE, ops.DYNAMIC_SLICE,
     ops.GATHER, ops.GET_DIMENSION_SIZE, ops.IOTA, ops.MAP, ops.PAD, ops.RESHAPE,
-    ops.REVERSE, ops.SLICE, ops.TRANSPOSE,
+    ops.REVERSE, ops.SLICE,
 )  # fmt: skip
 KERNEL.rule(*_ELEMENTWISE, *_MOVEMENT)(loop_kernel)
 
@@ -140,6 +141,7 @@ _no_kernel(
     ops.BATCH_NORM_TRAINING, ops.BATCH_NORM_INFERENCE, ops.BATCH_NORM_GRAD, ops.RAGGED_DOT, ops.SCALED_DOT,
 )  # fmt: skip
 KERNEL.rule(ops.COPY)(copy_kernel)
+KERNEL.rule(ops.TRANSPOSE)(transpose_kernel)
 KERNEL.rule(ops.BITCAST)(bitcast_kernel)
 for _op, _rule in FUSION_ROOTS.items():
     KERNEL.rule(_op)(_rule)
