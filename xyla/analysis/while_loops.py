@@ -129,6 +129,14 @@ def find_induction(loop: Instruction) -> Induction | None:
     return Induction(index, init, step, trips) if low <= last <= high else None
 
 
+def counter_index(loop: Instruction) -> int | None:
+    """The state element a canonical loop counts with in constant steps, whether or not its trip count is known."""
+    if not is_canonical(loop):
+        return None
+    test = _test(loop)
+    return None if test is None or _step(loop, test[0]) is None else test[0]
+
+
 def _test(loop: Instruction) -> tuple[int, int, Direction] | None:
     """(state index, bound, direction) of a condition that compares a counter with a constant."""
     root = loop.called[0].root

@@ -165,7 +165,7 @@ class Run:
     def _execute(self, step: Step) -> tuple[bool, float]:
         self.ctx.pass_name = step.name
         self._observe(step.name, "before", False)
-        mark = fingerprint(self.module) if self.options.checked else ""
+        mark = fingerprint(self.module, annotations=True) if self.options.checked else ""
         start = perf_counter()
         try:
             changed = step.run.run(self.module, self.ctx)
@@ -197,7 +197,7 @@ class Run:
         self._verified = {c: c.revision for c in self.module.computations.values()}
         if not self.options.checked:
             return
-        after = fingerprint(self.module)
+        after = fingerprint(self.module, annotations=True)
         if changed != (after != mark):
             raise internal(
                 f"step {step.name} says changed={changed}, but the module did{'' if after != mark else ' not'}"
