@@ -68,6 +68,13 @@ def test_all_reduce_start_and_done() -> None:
     assert one(body, X[:2], computations=SUM, replicas=2).tolist() == [[11, 22]] * 2
 
 
+def test_a_collective_may_narrow_its_result() -> None:
+    comps = "f { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }"
+    got = one("p = f32[1] parameter(0)\nROOT r = bf16[1] all-reduce(p), replica_groups={}, to_apply=f",
+              np.float32([[1], [2**-8 + 2**-20]]), computations=comps, replicas=2)  # fmt: skip
+    assert got.astype(np.float32).tolist() == [[1 + 2**-7]] * 2
+
+
 def test_reduce_scatter() -> None:
     body = P + "ROOT r = s32[1] reduce-scatter(p), dimensions={0}, replica_groups={{0,1}}, to_apply=f"
     assert one(body, X[:2], computations=SUM, replicas=2).tolist() == [[11], [22]]
@@ -196,6 +203,15 @@ MANUAL = """p = s32[4,2] parameter(0)
     m = s32[2,2] custom-call(s), custom_call_target="SPMDFullToShardShape", sharding={manual}
     x = s32[2,2] collective-permute(m), source_target_pairs={{0,1},{1,0}}, channel_id=1
     ROOT f = s32[4,2] custom-call(x), custom_call_target="SPMDShardToFullShape", sharding={devices=[2,1]1,0}"""
+
+
+def test_several_arrays_cross_the_border_at_once() -> None:
+    body = """p = s32[4] parameter(0)
+    m = (s32[2], s32[4]) custom-call(p, p), custom_call_target="xla.sdy.GlobalToLocalShape"
+    a = s32[2] get-tuple-element(m), index=0
+    n = s32[2] negate(a)
+    ROOT f = s32[4] custom-call(n), custom_call_target="xla.sdy.LocalToGlobalShape\""""
+    assert one(body, np.int32([1, 2, 3, 4])).tolist() == [-1, -2, -3, -4]
 
 
 def test_a_partition_of_a_program_has_a_device_dimension() -> None:

@@ -252,6 +252,18 @@ def test_stochastic_convert() -> None:
     assert apply("stochastic-convert", "f32", x, random, result="s32").tolist() == [2, 1, -2, 0]
 
 
+def test_mixed_precision_computes_wide_and_rounds_to_the_result() -> None:
+    bf16 = ml_dtypes.bfloat16
+    body = "a = bf16[1] parameter(0)\nb = f32[1] parameter(1)\nROOT r = {}[1] add(a, b)"
+    x, y = np.array([1], bf16), np.float32([2**-8 + 2**-20])
+    assert one(body.format("f32"), x, y).tolist() == [1 + 2**-8 + 2**-20]
+    assert one(body.format("bf16"), x, y).astype(np.float32).tolist() == [1 + 2**-7]
+    body = (
+        "p = pred[1] parameter(0)\na = bf16[1] parameter(1)\nb = f32[1] parameter(2)\nROOT r = f32[1] select(p, a, b)"
+    )
+    assert one(body, np.array([True]), x, y).tolist() == [1]
+
+
 def test_an_op_refuses_types_it_is_not_defined_for() -> None:
     with pytest.raises(XylaError) as e:
         apply("sine", "s32", [1])

@@ -16,7 +16,7 @@ from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import Trait
 from xyla.interp.plan import Plan, build_plan
 from xyla.interp.session import Session
-from xyla.interp.table import EVAL, Array, Kernel, Value
+from xyla.interp.table import Array, Kernel, Value
 from xyla.support.dtypes import PRED
 
 Batched = Callable[..., Value]
@@ -62,7 +62,7 @@ def _kernel(inst: Instruction, session: Session, depth: int) -> Kernel:
     if inst.op in _IDENTITIES:
         return lambda x: x
     if inst.op.has(Trait.ELEMENTWISE) or inst.op in _PLAIN:
-        return EVAL[inst.op](inst, session)
+        return session.kernel(inst)
     if inst.op in (ops.CALL, ops.FUSION, ops.MAP):
         plan = _plan(inst.called[0], session, depth + 1)
         return lambda *xs: run_flat(plan, xs)

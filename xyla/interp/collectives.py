@@ -18,7 +18,7 @@ from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Shape
 from xyla.interp.batched import batched_or_loop
 from xyla.interp.monoid import monoid_of
-from xyla.interp.numeric import zero_of
+from xyla.interp.numeric import convert, zero_of
 from xyla.interp.reduce import fold_rows
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, TOKEN, Array, Kernel, Value
@@ -94,7 +94,23 @@ def _result(inst: Instruction, values: Sequence[Value]) -> Value:
     """The collective's value, if the number of devices gives the shape that the program states."""
     leaves = inst.shape.tuple_shapes if inst.shape.is_tuple else (inst.shape,)
     _check_shapes(inst, values, leaves)
-    return tuple(values) if inst.shape.is_tuple else values[0]
+    out = [
+        _in_result_type(v, o.shape, leaf)
+        for v, o, leaf in zip(values, _sources(inst, len(leaves)), leaves, strict=True)
+    ]
+    return tuple(out) if inst.shape.is_tuple else out[0]
+
+
+def _sources(inst: Instruction, count: int) -> Sequence[Instruction]:
+    """The operand that each result is of the type of."""
+    return inst.operands if len(inst.operands) == count else inst.operands[:1] * count
+
+
+def _in_result_type(value: Value, operand: Shape, leaf: Shape) -> Value:
+    """Mixed precision: a collective's result may be narrower or wider than its operand."""
+    if operand.element_type is leaf.element_type:
+        return value
+    return convert(np.asarray(value), operand.element_type, leaf.element_type)
 
 
 def _check_shapes(inst: Instruction, values: Sequence[Value], shapes: Sequence[Shape]) -> None:

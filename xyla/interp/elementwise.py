@@ -16,6 +16,7 @@ from xyla.hlo.attr_types import ComparisonDirection, ComparisonType
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.interp import integer, math_complex, math_real
+from xyla.interp.mixed import common_type
 from xyla.interp.numeric import bitcast_convert, convert, narrow, total_order_key, widen
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel
@@ -26,8 +27,8 @@ _Fn = Callable[..., Any]
 
 
 def type_of(inst: Instruction, operand: int = 0) -> ElementType:
-    """Element type of an operand."""
-    return inst.operands[operand].shape.element_type
+    """Element type of an operand, or the type in which a mixed-precision instruction computes."""
+    return common_type(inst) or inst.operands[operand].shape.element_type
 
 
 def _in_compute_type(fn: _Fn, et: ElementType) -> Kernel:

@@ -16,8 +16,9 @@ import numpy as np
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.op_def import Trait
+from xyla.hlo.shape import Shape
 from xyla.interp.session import Session
-from xyla.interp.table import Array, Kernel
+from xyla.interp.table import Array, Kernel, Value
 from xyla.support.status import invalid, unimplemented
 
 TO_SHARD = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
@@ -81,35 +82,56 @@ def _tiling(inst: Instruction, full: tuple[int, ...], shard: tuple[int, ...], te
 
 
 def to_shard(inst: Instruction, session: Session) -> Kernel:
-    """This partition's tile of the logical array."""
-    full, shard = inst.operands[0].shape.dims, inst.shape.dims
-    if full == shard:
-        return lambda x: x
+    """This partition's tile of each logical array."""
+    cuts = [_cut(inst, o.sharding, o.shape, s, session) for o, s in zip(inst.operands, _results(inst), strict=True)]
+
+    def kernel(*xs: Array) -> Value:
+        out = tuple(x[cut] for x, cut in zip(xs, cuts, strict=True))
+        return out if inst.shape.is_tuple else out[0]
+
+    return kernel
+
+
+def _results(inst: Instruction) -> tuple[Shape, ...]:
+    return inst.shape.tuple_shapes if inst.shape.is_tuple else (inst.shape,)
+
+
+def _cut(inst: Instruction, sharding: str, full: Shape, shard: Shape, session: Session) -> tuple[slice, ...]:
+    if full.dims == shard.dims:
+        return ()
     world = session.world
-    tiling = _tiling(inst, full, shard, inst.operands[0].sharding, world.partitions)
-    tile = tiling.tile_of(world.partition(session.device))
-    index = tuple(slice(t * n, (t + 1) * n) for t, n in zip(tile, shard, strict=True))
-    return lambda x: x[index]
+    tiling = _tiling(inst, full.dims, shard.dims, sharding, world.partitions)
+    return _place(tiling.tile_of(world.partition(session.device)), shard.dims)
+
+
+def _place(tile: tuple[int, ...], shard: tuple[int, ...]) -> tuple[slice, ...]:
+    return tuple(slice(t * n, (t + 1) * n) for t, n in zip(tile, shard, strict=True))
 
 
 def to_full(inst: Instruction, session: Session) -> Kernel:
-    """The logical array, joined from every partition's tile."""
-    shape, shard, world = inst.shape, inst.operands[0].shape.dims, session.world
-    if shape.dims == shard:
-        return lambda x: x
-    tiling = _tiling(inst, shape.dims, shard, inst.sharding, world.partitions)
+    """The logical arrays, joined from every partition's tiles."""
+    world = session.world
     first = world.replica(session.device) * world.partitions
     members = tuple(first + p for p in range(world.partitions))
 
-    def kernel(x: Array) -> Array:
-        values = world.exchange(inst, session.device, members, x)
-        out: Array = np.empty(shape.dims, shape.element_type.np)
-        for p in range(world.partitions):
-            tile = tiling.tile_of(p)
-            out[tuple(slice(t * n, (t + 1) * n) for t, n in zip(tile, shard, strict=True))] = values[first + p]
-        return out
+    def kernel(*xs: Array) -> Value:
+        values = world.exchange(inst, session.device, members, xs)
+        shards = [values[m] for m in members]
+        out = tuple(_join(inst, s, [v[i] for v in shards], world.partitions) for i, s in enumerate(_results(inst)))
+        return out if inst.shape.is_tuple else out[0]
 
     return kernel
+
+
+def _join(inst: Instruction, full: Shape, shards: list[Array], partitions: int) -> Array:
+    shard = shards[0].shape
+    if full.dims == shard:
+        return shards[0]
+    tiling = _tiling(inst, full.dims, shard, inst.sharding, partitions)
+    out: Array = np.empty(full.dims, full.element_type.np)
+    for p, value in enumerate(shards):
+        out[_place(tiling.tile_of(p), shard)] = value
+    return out
 
 
 def logical_partitions(module: Module) -> int | None:
@@ -118,11 +140,12 @@ def logical_partitions(module: Module) -> int | None:
     needed, own = 1, False
     for inst in module.instructions():
         if inst.op is ops.CUSTOM_CALL and inst.attrs.custom_call_target in TO_SHARD:
-            full, shard = inst.operands[0].shape.dims, inst.shape.dims
-            tiling = parse_tiling(inst.operands[0].sharding, len(full))
-            count = sum(map(len, tiling.holders)) if tiling else 1
-            ratio = math.prod(f // s for f, s in zip(full, shard, strict=True) if s)
-            needed = max(needed, count, ratio, module.config.num_partitions)
+            for operand, shard in zip(inst.operands, _results(inst), strict=False):
+                full = operand.shape
+                tiling = parse_tiling(operand.sharding, full.rank)
+                count = sum(map(len, tiling.holders)) if tiling else 1
+                ratio = math.prod(f // s for f, s in zip(full.dims, shard.dims, strict=False) if s)
+                needed = max(needed, count, ratio, module.config.num_partitions)
         elif inst.op is ops.PARTITION_ID or (inst.op.has(Trait.COLLECTIVE) and inst.attrs.channel_id != 0):
             own = True
     return None if own and needed == 1 else needed

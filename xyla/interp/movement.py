@@ -175,7 +175,10 @@ def _reverse(inst: Instruction, session: Session) -> Kernel:
 @EVAL.rule(ops.IOTA)
 def _iota(inst: Instruction, session: Session) -> Kernel:
     shape, d = inst.shape, inst.attrs.iota_dimension
-    ramp = narrow(np.arange(shape.dims[d]), shape.element_type)
+    ramp = narrow(np.arange(shape.dims[d] if 0 not in shape.dims else 0), shape.element_type)
+    if 0 in shape.dims:
+        nothing = np.zeros(shape.dims, shape.element_type.np)
+        return lambda: nothing
     ramp = ramp.reshape([-1 if i == d else 1 for i in range(shape.rank)])
     value = np.broadcast_to(ramp, shape.dims)
     return lambda: value

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xyla.hlo.module import Computation, Instruction, Module
+from xyla.interp.mixed import adapted
 from xyla.interp.plan import Plan, build_plan, has_effect, located
 from xyla.interp.steps import BROKEN, Step, broken, failure
 from xyla.interp.table import EVAL, Array, Kernel, Value
@@ -55,7 +56,7 @@ class Session:
 
     def kernel(self, inst: Instruction) -> Kernel:
         """Binds the rule of one instruction. Raises UNIMPLEMENTED when there is none."""
-        return EVAL[inst.op](inst, self)
+        return adapted(inst, EVAL[inst.op](inst, self))
 
     def call(self, comp: Computation, args: Sequence[Value]) -> Value:
         """Evaluates `comp` on `args` (one value a parameter)."""
