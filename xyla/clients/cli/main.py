@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from xyla.clients.cli.common import FileArgument, FromOption
-from xyla.clients.cli.pass_commands import FpMode, FpOption, opt
+from xyla.clients.cli.pass_commands import FpMode, FpOption, bisect, opt, validate
 from xyla.support.status import Status, XylaError
 
 OK, MISMATCH, BAD_INPUT, UNIMPLEMENTED = 0, 1, 2, 3
@@ -83,6 +83,8 @@ def run(
 
 
 app.command()(opt)
+app.command()(bisect)
+app.command()(validate)
 
 
 def _print_version(wanted: bool) -> None:

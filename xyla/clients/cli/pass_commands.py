@@ -1,4 +1,4 @@
-"""The subcommands about passes: `opt`. Only declarations; the work is imported when one runs."""
+"""The subcommands about passes: `opt`, `bisect`, `validate`. Only declarations; the work is imported when one runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from xyla.clients.cli.common import FromOption, OptionalFileArgument
+from xyla.clients.cli.common import FileArgument, FromOption, OptionalFileArgument
 
 
 class Style(str, Enum):  # noqa: UP042 - typer reads the values of a str enum
@@ -88,3 +88,70 @@ def opt(
         raise typer.BadParameter("missing: a program to read", param_hint="FILE")
     kind = source.value if source else None
     raise typer.Exit(execute(Options(file, verify, style.value, kind, output, split_input_file, chosen)))
+
+
+ArgsOption = Annotated[Path | None, typer.Option(help="Arguments: an .npz file with arg0, arg1, ...")]
+SeedOption = Annotated[int, typer.Option(metavar="SEED", min=0, help="Without --args: make arguments from this seed.")]
+ToleranceOption = Annotated[
+    float | None, typer.Option(min=0, help="Relative difference to accept; by type when not given: 1e-4 for f32.")
+]
+
+
+def bisect(
+    file: FileArgument,
+    args: ArgsOption = None,
+    random_args: SeedOption = 0,
+    passes: PassesOption = None,
+    pipeline: PipelineOption = None,
+    load_pass: LoadPassOption = None,
+    fp: FpOption = FpMode.DEFAULT,
+    disable_pass: DisableOption = None,
+    tolerance: ToleranceOption = None,
+    compiled: Annotated[bool, typer.Option(help="Run what the passes make as native code.")] = False,
+    timeout: Annotated[float, typer.Option(metavar="S", min=0.1, help="A trial that takes longer hangs.")] = 60.0,
+    out: Annotated[Path, typer.Option(help="Folder for the modules before and after, and the arguments.")] = Path(
+        "bisect"
+    ),
+    source: FromOption = None,
+) -> None:
+    """Find the pass, and the one rewrite, after which a program's result is wrong (or it crashes, or hangs)."""
+    from xyla.clients.cli.bisect import Options, execute
+    from xyla.clients.cli.trials import Job
+
+    job = Job(
+        file, source.value if source else None, str(args or ""), random_args, passes, _pipeline(passes, pipeline),
+        _texts(load_pass), tuple(disable_pass or ()), fp.value, tolerance, "compiled" if compiled else "reference",
+    )  # fmt: skip
+    raise typer.Exit(execute(Options(job, timeout, out)))
+
+
+def validate(
+    file: FileArgument,
+    args: ArgsOption = None,
+    random_args: SeedOption = 0,
+    passes: PassesOption = None,
+    pipeline: PipelineOption = None,
+    load_pass: LoadPassOption = None,
+    fp: FpOption = FpMode.DEFAULT,
+    disable_pass: DisableOption = None,
+    tolerance: ToleranceOption = None,
+    source: FromOption = None,
+) -> None:
+    """Evaluate a program after every step that changes it; report the first step that changes its results."""
+    from xyla.clients.cli.trials import Job
+    from xyla.clients.cli.validate import execute
+
+    job = Job(
+        file, source.value if source else None, str(args or ""), random_args, passes, _pipeline(passes, pipeline),
+        _texts(load_pass), tuple(disable_pass or ()), fp.value, tolerance,
+    )  # fmt: skip
+    raise typer.Exit(execute(job))
+
+
+def _pipeline(passes: str | None, pipeline: str | None) -> str | None:
+    """The compiler's own pipeline when neither is given."""
+    return "cpu" if passes is None and pipeline is None else pipeline
+
+
+def _texts(files: list[Path] | None) -> tuple[str, ...]:
+    return tuple(str(file) for file in files or ())

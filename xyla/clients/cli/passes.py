@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, TextIO
 
 from xyla.passmgr.base import parse_passes, registered
 from xyla.passmgr.context import Fp, PassContext, RewriteControl
@@ -168,15 +168,15 @@ def _check_names(options: PassOptions, pipeline: Pipeline) -> None:
             raise invalid(f"{option} {name}: pipeline {pipeline.name!r} has no such step", hint=hint)
 
 
-def print_tables(tables: Sequence[Table]) -> None:
-    """Tables on standard error: standard output stays the module."""
+def print_tables(tables: Sequence[Table], stream: TextIO | None = None) -> None:
+    """Prints tables, by default on standard error: standard output stays the module."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
 
-    console = Console(
-        file=sys.stderr, width=None if sys.stderr.isatty() else 160, highlight=False, markup=False, soft_wrap=True
-    )
+    file = stream or sys.stderr
+    # Piped output keeps whole lines: a table is not squeezed into 80 columns.
+    console = Console(file=file, width=None if file.isatty() else 160, highlight=False, markup=False, soft_wrap=True)
     for one in tables:
         table = RichTable(title=one.title, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
         for i, name in enumerate(one.columns):
