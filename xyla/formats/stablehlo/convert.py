@@ -114,7 +114,10 @@ class Converter:
         except (XylaError, NotHloError) as error:
             raise _at(error, comp.span) from None
         results = self.block(body, block)
-        _check_results(op, results, comp.span)
+        try:
+            _check_results(op, results, comp.span)
+        except (XylaError, NotHloError) as error:
+            raise _at(error, comp.span) from None
         comp.set_root(body.pack(results))
 
     def _parameters(self, body: Body, arguments: Sequence[Value]) -> None:
