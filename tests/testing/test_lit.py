@@ -86,6 +86,4 @@ def test_prefixes() -> None:
         "x | FileCheck %s",
     ]
     assert prefixes_of(commands) == ["A", "B", "C", "CHECK"]
-    assert (
-        "no directive has the prefix B" in misspelt_directives("// A: x\n// C: x\n// CHECK: x", commands)[0]
-    )
+    assert "no directive has the prefix B" in misspelt_directives("// A: x\n// C: x\n// CHECK: x", commands)[0]

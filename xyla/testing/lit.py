@@ -163,9 +163,7 @@ def _filecheck(arguments: list[str], piped: str, path: Path) -> Output:
         options = parse_argv_options(["filecheck", *arguments])
     except RuntimeError as error:
         return Output(2, "", f"filecheck: {error}\n")
-    matcher = Matcher(
-        options, FInput("<piped>", FInput.canonicalize_line_ends(piped)), Parser.from_opts(options)
-    )
+    matcher = Matcher(options, FInput("<piped>", FInput.canonicalize_line_ends(piped)), Parser.from_opts(options))
     matcher.stderr = err
     with contextlib.redirect_stdout(io.StringIO()):  # the matcher prints a debugging line on CHECK-DAG
         code = matcher.run()
