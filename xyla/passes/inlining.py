@@ -83,7 +83,7 @@ def drop_if_dead(comp: Computation) -> None:
 
 
 def sweep(comp: Computation) -> None:
-    """Erases what neither the root nor an effect needs. Linear."""
+    """Erases what neither the root, nor an effect, nor the signature needs. Linear."""
     stack = [i for i in comp.instructions if i.is_root or has_effect(i)]
     live = set(stack)
     while stack:
