@@ -9,6 +9,7 @@ from time import perf_counter
 
 from xyla.compiler.handlers import handler_for, module_handler
 from xyla.compiler.optimise import DEFAULT, optimise
+from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.hlo_to_program import Lowerer
@@ -77,8 +78,12 @@ def _stats(module: Module, lowerer: Lowerer) -> Stats:
     return stats
 
 
+_RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
+
+
 def _is_dynamic(module: Module) -> bool:
-    return any(inst.shape.is_dynamic for inst in module.instructions())
+    """Whether an array's size is known at run time only (a set-dimension-size may hide behind a static shape)."""
+    return any(inst.shape.is_dynamic or inst.op in _RESIZERS for inst in module.instructions())
 
 
 def _refuse_what_cannot_run(module: Module) -> None:
@@ -88,6 +93,9 @@ def _refuse_what_cannot_run(module: Module) -> None:
             f"module {module.name!r} is for {devices} devices: the compiled engine has one so far",
             hint="engine='reference' simulates any number of devices",
         )
+    for inst in module.instructions():
+        if any(leaf.is_buffer for _, leaf in inst.shape.leaves()):
+            raise unimplemented(f"%{inst.name} of shape {inst.shape}: buffers are not compiled yet", span=inst.span)
     if module.entry.root.shape.is_dynamic:
         raise unimplemented(
             f"module {module.name!r} returns {module.entry.root.shape}: results of dynamic size are not compiled yet",

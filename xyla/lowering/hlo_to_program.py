@@ -161,6 +161,8 @@ class Lowerer:
             return operands[0]
         if inst.op is ops.ASYNC_DONE:
             return _element(inst.operands[0].shape, operands[0], 1)
+        if inst.op is ops.BITCAST and _retiles(inst):
+            raise unimplemented(f"bitcast of {inst.operands[0].shape} to {inst.shape}: tiles are not laid out here")
         if forwards(inst):
             return operands[0]
         return None
@@ -375,10 +377,15 @@ def _element(shape: Shape, leaves: Leaves, index: int) -> Leaves:
     return leaves[start : start + sizes[index]]
 
 
+def _retiles(inst: Instruction) -> bool:
+    """Whether a bitcast reinterprets tiled memory as an array of other dims (size-1 dimensions aside)."""
+    shapes = (inst.operands[0].shape, inst.shape)
+    tiled = any(s.layout is not None and s.layout.tiles for s in shapes)
+    return tiled and [d for d in shapes[0].dims if d != 1] != [d for d in shapes[1].dims if d != 1]
+
+
 def array_type(shape: Shape) -> ArrayType:
-    """How an array of this shape lies in memory. Raises UNIMPLEMENTED for tiled layouts."""
-    if shape.layout is not None and shape.layout.tiles:
-        raise unimplemented(f"tiled layout {shape}")
+    """How an array of this shape lies in memory. Tiles are left out: they change no value, and the host needs none."""
     size = shape.element_type.itemsize
     return ArrayType(shape.element_type.np, shape.dims, tuple(s * size for s in shape.strides()))
 

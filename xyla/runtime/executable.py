@@ -251,6 +251,8 @@ def _handler(step: HandlerStep, slot: int) -> Action:
         views = [view_at(int(run.table[slot + i]), t) for i, t in enumerate(types)]
         results = step.handler(views[:count])
         for target, result in zip(views[count:], results, strict=True):
+            if np.shape(result) != target.shape:
+                raise internal(f"{step.name} gave an array of shape {np.shape(result)}, planned {target.shape}")
             target[...] = result
 
     return handle
