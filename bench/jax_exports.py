@@ -3,8 +3,8 @@
     python bench/jax_exports.py [--engine reference|compiled] [--filter REGEX] [--all]
 
 Equal to a tolerance by dtype. Eigenvalue, singular value and Schur decompositions, whose vectors are unique only up to
-a phase and an order, may instead rebuild the matrix that the recorded ones rebuild, with orthonormal vectors. Prints what
-does neither (--all: everything). Exit code 1 if a program fails that is not listed here with a reason.
+a phase and an order, may instead rebuild the matrix that the recorded ones rebuild, with orthonormal vectors. Prints
+what does neither (--all: everything). Exit code 1 if a program fails that is not listed here with a reason.
 """
 
 from __future__ import annotations

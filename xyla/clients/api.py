@@ -23,7 +23,7 @@ def load(source: str | bytes | os.PathLike[str], name: str | None = None, *, kin
 
     A `str` that holds a newline or a brace is text, any other is a path. The kind (HLO text, StableHLO, proto) is
     detected from the content unless `kind` names it. Returns an `hlo.Module`, or a `StablehloProgram` for what HLO
-    cannot express (dynamic shapes, quantized types). Raises INVALID_ARGUMENT, located, for malformed input.
+    cannot express (dynamic shapes). Raises INVALID_ARGUMENT, located, for malformed input.
     """
     if isinstance(source, str) and not _is_text(source):
         source = os.fspath(source)

@@ -134,7 +134,7 @@ class Body:
     # -- types -------------------------------------------------------------------------------------------------
 
     def shape(self, type_: Type) -> Shape:
-        """The HLO shape of an MLIR type. Raises NotHloError for `?` dimensions and quantized types."""
+        """The HLO shape of an MLIR type. Raises NotHloError for `?` dimensions."""
         return self.converter.shape(type_)
 
     def result(self, op: Operation, index: int = 0) -> Shape:

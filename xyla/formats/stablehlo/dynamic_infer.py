@@ -297,8 +297,6 @@ _FORMULAS: dict[str, Callable[[Operation, list[Type]], Inferred]] = {
     "stablehlo.reduce": _reduce,
     "stablehlo.reduce_window": _reduce_window,
     "stablehlo.broadcast": _old_broadcast,
-    "stablehlo.select": _operand(1),
-    "stablehlo.clamp": _operand(1),
     "stablehlo.triangular_solve": _operand(1),
     "stablehlo.scatter": lambda op, declared: [operand_dims(op, i) for i in range(len(declared))],
     "stablehlo.sort": _sort,

@@ -1,4 +1,4 @@
-"""StableHLO programs that HLO cannot express: dynamic dimensions, quantized types, operands that must be constants."""
+"""StableHLO programs that HLO cannot express: dynamic dimensions, operands that must be constants."""
 
 from __future__ import annotations
 
