@@ -82,3 +82,24 @@ def test_a_tuple_of_one() -> None:
     x = np.arange(350, dtype="f").reshape(7, 50)
     (got,) = run_kernel(spec, inst, [x, np.float32(0)])
     assert np.array_equal(got, np.cumsum(x, axis=1))
+
+
+def test_the_initial_value_is_part_of_the_signature() -> None:
+    """A prefix scan is right for an identity only, however the constant is dressed: another value, another kernel."""
+    names = []
+    for init in ("0", "1"):
+        text = program(
+            "p = s32[40] parameter(0)",
+            f"c = s32[] constant({init})",
+            "b = s32[] broadcast(c), dimensions={}",
+            "ROOT r = s32[40] reduce-window(p, b), window={size=40 pad=39_0}, to_apply=f",
+            computations=monoid("add", "s32"),
+        )
+        inst, spec = kernel_of(text)
+        names.append((spec.signature, spec.name))
+        x = np.arange(40, dtype=np.int32)
+        (got,) = run_kernel(spec, inst, [x, np.int32(init)])
+        padding = np.arange(39, -1, -1) * int(init)
+        assert np.array_equal(got, np.cumsum(x) + padding + int(init))
+    assert names[0][0] != names[1][0]
+    assert names[0][1] != names[1][1]

@@ -196,5 +196,12 @@ def _constants_key(inst: Instruction) -> str:
     """The initial value of a reduce-window when it is a constant: its kernel depends on it (see `windows`)."""
     if inst.op is not ops.REDUCE_WINDOW:
         return ""
-    inits = inst.operands[len(inst.operands) // 2 :]
-    return "".join(f" init {attrs_key(o)}" for o in inits if o.op is ops.CONSTANT)
+    inits = [constant_behind(o) for o in inst.operands[len(inst.operands) // 2 :]]
+    return "".join(f" init {attrs_key(o)}" for o in inits if o is not None)
+
+
+def constant_behind(inst: Instruction) -> Instruction | None:
+    """The constant that a value only repeats or reshapes, or None."""
+    while inst.op in (ops.BROADCAST, ops.RESHAPE, ops.COPY):
+        inst = inst.operands[0]
+    return inst if inst.op is ops.CONSTANT else None

@@ -13,7 +13,7 @@ from typing import Any
 from xyla.codegen.elements import element_constant, scatter_element, splat_element
 from xyla.codegen.fused import EMIT, Emitter, Leaf, NeedScalarError, Request, Rule
 from xyla.codegen.index import SCALAR, Index, Ix, number
-from xyla.codegen.kernel import KernelSpec, signature
+from xyla.codegen.kernel import KernelSpec, constant_behind, signature
 from xyla.codegen.kernels.loop import body_of, body_types, leaves_of, loop_kernel, root_of, start_emitter
 from xyla.codegen.kernels.loops import Nest, Piece, choose_lanes, minor_length, minor_to_major, store, store_at
 from xyla.codegen.kernels.movement import at, choose, within
@@ -113,9 +113,10 @@ def _harmless(init: Instruction, reducer: Reducer) -> bool:
     """Whether the initial value may be combined any number of times: an idempotent monoid, or its identity."""
     if reducer.monoid in (ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR):
         return True
-    if init.op is not ops.CONSTANT or not init.attrs.literal.is_splat or reducer.monoid is None:
+    source = constant_behind(init)
+    if source is None or not source.attrs.literal.is_splat or reducer.monoid is None:
         return False
-    return bool(init.attrs.literal.first == identity_of(reducer.monoid, reducer.types[0]))
+    return bool(source.attrs.literal.first == identity_of(reducer.monoid, reducer.types[0]))
 
 
 class _Scan:
