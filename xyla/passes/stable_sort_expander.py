@@ -66,7 +66,7 @@ def _is_position(inst: Instruction, dim: int) -> bool:
     et = inst.shape.element_type
     if inst.op is not ops.IOTA or inst.attrs.iota_dimension != dim or not et.is_integer:
         return False
-    return inst.shape.dims[dim] <= 2 ** (et.bits - et.is_signed)
+    return inst.shape.dims[dim] <= 1 << (et.bits - et.is_signed)
 
 
 def _with_ties(comparator: Computation, at: int, et: ElementType) -> Computation:

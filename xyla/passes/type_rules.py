@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 
@@ -24,16 +26,16 @@ def wider(to: ElementType, source: ElementType) -> bool:
     if to.is_integer:
         return to.bits > source.bits and (to.is_signed or source.is_unsigned)
     if source.is_integer:
-        return ml_dtypes.finfo(to.np).nmant + 1 >= source.bits - source.is_signed and _reaches(to, source)
+        return _finfo(to).nmant + 1 >= source.bits - source.is_signed and _reaches(to, source)
     return _float_holds(to, source)
 
 
 def _reaches(to: ElementType, source: ElementType) -> bool:
-    return float(ml_dtypes.finfo(to.np).max) >= 2.0 ** (source.bits - source.is_signed)
+    return float(_finfo(to).max) >= 2.0 ** (source.bits - source.is_signed)
 
 
 def _float_holds(to: ElementType, source: ElementType) -> bool:
-    a, z = ml_dtypes.finfo(to.np), ml_dtypes.finfo(source.np)
+    a, z = _finfo(to), _finfo(source)
     # Without infinities, NaN or -0 of its own a target would lose the source's.
     if any(_specials(source) & ~_specials(to)):
         return False
@@ -45,3 +47,7 @@ def _specials(et: ElementType) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     with np.errstate(all="ignore"):
         x = np.array([np.inf, np.nan, -0.0, -1.0]).astype(et.np).astype(np.float64)
     return np.array([np.isposinf(x[0]), np.isnan(x[1]), x[2] == 0 and np.signbit(x[2]), x[3] == -1.0])
+
+
+def _finfo(et: ElementType) -> Any:
+    return ml_dtypes.finfo(et.np)  # type: ignore[no-untyped-call]
