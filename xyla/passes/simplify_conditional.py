@@ -71,7 +71,9 @@ class _Scan:
         """A conditional on a constant, with one branch, or with equal branches is that branch."""
         index, rule = _known_branch(inst), "known-branch"
         if index is None and len(set(inst.operands[1:])) == 1:
-            index, rule = (0, "equal-branches") if len({self.classes.class_of(c) for c in inst.called}) == 1 else (None, "")
+            index, rule = (
+                (0, "equal-branches") if len({self.classes.class_of(c) for c in inst.called}) == 1 else (None, "")
+            )
         if index is None or not self.ctx.permit(rule, inst):
             return False
         branch, argument = inst.called[index], inst.operands[1 + index]

@@ -21,10 +21,11 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.passes.flatten_loop_state import flatten_state
 from xyla.passes.inlining import copy_body, drop_if_dead, own
+from xyla.passes.loop_liveness import live_indices
 from xyla.passes.loops import is_alive, loops_of, resize, start_of
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
-from xyla.passmgr.rules import effectful, erase_dead, has_effect
+from xyla.passmgr.rules import effectful, erase_dead
 from xyla.support.dtypes import PRED
 
 
@@ -183,7 +184,7 @@ def _update_key(update: Instruction, index: int) -> Hashable:
 
 def _remove_unused(loop: Instruction, ctx: PassContext) -> bool:
     """State that neither the condition, nor the result, nor an effect depends on goes; what is passed on is known."""
-    live = _live_indices(loop)
+    live = live_indices(loop)
     count = len(loop.shape.tuple_shapes)
     if len(live) == count or not ctx.permit("unused-loop-state", loop):
         return False
@@ -195,43 +196,6 @@ def _remove_unused(loop: Instruction, ctx: PassContext) -> bool:
     erase_dead(outside.values())
     ctx.record(loop)
     return True
-
-
-def _live_indices(loop: Instruction) -> set[int]:
-    cond, body = loop.called
-    root = body.root
-    passed = {i for i, value in enumerate(root.operands) if reads_state(value) == i}
-    whole = loop.is_root or any(u.op is not ops.GET_TUPLE_ELEMENT for u in loop.users)
-    asked = set(range(len(root.operands))) if whole else {u.attrs.index for u in loop.users if u.users or u.is_root}
-    found = _reads(cond, [cond.root]) | _reads(cond, [i for i in cond.instructions if has_effect(i)])
-    found |= _reads(body, [i for i in body.instructions if i.op is not ops.PARAMETER and has_effect(i)])
-    work = list(dict.fromkeys([*sorted(found), *sorted(asked - passed)]))
-    live = set(work)
-    seen: set[Instruction] = set()
-    while work:
-        for i in sorted(_reads(body, [root.operands[work.pop()]], seen)):
-            if i not in live:
-                live.add(i)
-                work.append(i)
-    return live
-
-
-def _reads(comp: Computation, start: list[Instruction], seen: set[Instruction] | None = None) -> set[int]:
-    """The state elements that `start` depend on; what is in `seen` already is not looked at again."""
-    seen = set() if seen is None else seen
-    stack = [i for i in start if i not in seen]
-    seen.update(stack)
-    found: set[int] = set()
-    while stack:
-        inst = stack.pop()
-        index = reads_state(inst)
-        if index is not None:
-            found.add(index)
-        for need in (*inst.operands, *inst.control_predecessors):
-            if need not in seen:
-                seen.add(need)
-                stack.append(need)
-    return found
 
 
 def _decide_comparisons(loop: Instruction, ctx: PassContext) -> bool:

@@ -96,7 +96,13 @@ class WhileLoopInvariantCodeMotion(Pass):
         return [inst for inst in invariant if inst in needed], wanted
 
     def _movable(self, inst: Instruction, invariant: dict[Instruction, None], purity: Purity) -> bool:
-        if inst.op in _STAYS or inst.shape.is_token or inst.control_predecessors or inst.control_successors or inst.shape.is_dynamic:
+        if (
+            inst.op in _STAYS
+            or inst.shape.is_token
+            or inst.control_predecessors
+            or inst.control_successors
+            or inst.shape.is_dynamic
+        ):
             return False
         if not all(o in invariant for o in inst.operands) or not purity.pure(inst):
             return False

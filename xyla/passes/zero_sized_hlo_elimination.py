@@ -23,7 +23,7 @@ _KEPT = frozenset({ops.PARAMETER, ops.CONSTANT, ops.TUPLE, ops.DOMAIN, ops.OPT_B
 class ZeroSizedHloElimination(Pass):
     """Replaces arrays without elements by constants.
 
-        a = f32[0,4] add(x, y)      ==>      a = f32[0,4] constant({})
+    a = f32[0,4] add(x, y)      ==>      a = f32[0,4] constant({})
     """
 
     name: ClassVar[str] = "zero-sized-hlo-elimination"
