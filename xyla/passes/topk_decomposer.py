@@ -1,4 +1,4 @@
-"""topk as a stable sort and slices."""
+"""top-k as a sort and slices."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xyla.hlo import ops
-from xyla.hlo.attr_types import ComparisonDirection, ComparisonType
+from xyla.hlo.attr_types import ComparisonType
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
-from xyla.passes.building import Builder, Expander
+from xyla.passes.building import Builder, Expander, Val
+from xyla.passes.topk_rewriter import order_of
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import S32, ElementType
@@ -20,61 +21,61 @@ from xyla.support.dtypes import S32, ElementType
 @register
 @dataclass(frozen=True, slots=True)
 class TopkDecomposer(Expander):
-    """Turns topk (and the custom call `TopK`) into a sort in total order, and slices of its first k elements.
+    """Replaces topk, and custom calls of "TopK", by a stable sort with positions, sliced.
 
-    Where only the values are used, only they are sorted.
+    Exact: floats in total order, equal elements by position.
 
-        ROOT t = (f32[8,3], s32[8,3]) topk(f32[8,9] x), k=3, largest=true
-          ==>  s = (f32[8,9], s32[8,9]) sort(x, iota), dimensions={1}, is_stable=true, to_apply=greater
-               ROOT r = (f32[8,3], s32[8,3]) tuple(s.0[:, 0:3], s.1[:, 0:3])
+        ROOT t = (f32[8,5], s32[8,5]) topk(f32[8,99] x), k=5, largest=true
+          ==>  s = (f32[8,99], s32[8,99]) sort(x, iota), dimensions={1}, is_stable=true, to_apply=greater
+               ROOT t = (f32[8,5], s32[8,5]) tuple(slice(s.0), slice(s.1))
     """
 
     name: ClassVar[str] = "topk-decomposer"
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
-        """The ops and their rule."""
-        return {ops.TOPK: decompose_topk, ops.CUSTOM_CALL: decompose_topk_call}
+        """The ops and their rules."""
+        return {ops.TOPK: topk_to_sort, ops.CUSTOM_CALL: custom_call_to_sort}
 
 
-def decompose_topk(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """topk(x) = the first k of sort(x, iota)."""
-    return _decompose(inst, rw, largest=inst.attrs.largest)
+def topk_to_sort(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """topk(x) = (sort(x, iota).0[:k], sort(x, iota).1[:k])."""
+    return _expand(inst, rw, inst.attrs.k, inst.attrs.largest)
 
 
-def decompose_topk_call(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """custom-call TopK(x) = the first k of sort(x, iota), by its comparator's direction."""
-    if inst.attrs.custom_call_target != "TopK" or len(inst.operands) != 1 or len(inst.shape.tuple_shapes) != 2:
+def custom_call_to_sort(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """custom-call "TopK"(x) = topk(x), by the direction of its comparator."""
+    if inst.attrs.custom_call_target != "TopK" or len(inst.operands) != 1 or not _is_topk(inst.shape):
         return None
-    root = inst.called[0].root if inst.called else None
-    smallest = root is not None and root.op is ops.COMPARE and root.attrs.direction is ComparisonDirection.LT
-    return _decompose(inst, rw, largest=not smallest)
+    largest = True
+    if inst.called:
+        order = order_of(inst.called[0])
+        if order is None or not order.total:
+            return None
+        largest = order.largest
+    return _expand(inst, rw, inst.shape.tuple_shapes[0].dims[-1], largest)
 
 
-def _decompose(inst: Instruction, rw: Rewrite, *, largest: bool) -> Instruction | None:
-    if inst.shape.is_dynamic or inst.operands[0].shape.is_dynamic:
+def _is_topk(shape: Shape) -> bool:
+    return len(shape.tuple_shapes) == 2 and shape.tuple_shapes[1].element_type is S32
+
+
+def _expand(inst: Instruction, rw: Rewrite, k: int, largest: bool) -> Instruction | None:
+    shape = inst.operands[0].shape
+    if shape.is_dynamic or shape.dims[-1] > 2**31 - 1:
         return None
     rw.permit()
     b = Builder(rw)
-    x = b.val(inst.operands[0])
-    dim = len(x.dims) - 1
-    k = inst.shape.tuple_shapes[0].dims[dim]
-    index_type = inst.shape.tuple_shapes[1].element_type
-    attrs = ops.SortAttrs(dim, is_stable=True)
-    only_values = not inst.is_root and all(u.op is ops.GET_TUPLE_ELEMENT and u.attrs.index == 0 for u in inst.users)
-    comparator = _comparator(b, x.et, largest, with_index=not only_values)
-    if only_values:
-        values = b.apply(ops.SORT, x, attrs=attrs, called=[comparator]).slice_dim(dim, 0, k)
-        # Nothing reads the indices: any will do.
-        return b.tuple([values, b.full(0, index_type, values.dims)]).inst
-    sorted_ = b.apply(ops.SORT, x, b.iota(S32, x.dims, dim), attrs=attrs, called=[comparator])
-    values, indices = (sorted_.element(i).slice_dim(dim, 0, k) for i in range(2))
-    return b.tuple([values, indices.convert(index_type)]).inst
+    x, dim = b.val(inst.operands[0]), shape.rank - 1
+    iota = b.iota(S32, x.dims, dim)
+    called = [_comparator(b, x.et, "GT" if largest else "LT")]
+    both = b.apply(ops.SORT, x, iota, attrs=ops.SortAttrs(dim, True), called=called)
+    parts = [both.element(i).slice_dim(dim, 0, k) for i in (0, 1)]
+    return b.tuple(parts).inst
 
 
-def _comparator(b: Builder, et: ElementType, largest: bool, *, with_index: bool) -> Computation:
-    inner = b.inner("topk_order")
-    x, y = inner.parameter(Shape.array(et, ())), inner.parameter(Shape.array(et, ()))
-    for _ in range(2 if with_index else 0):
-        inner.parameter(Shape.array(S32, ()))
-    kind = ComparisonType.TOTALORDER if et.is_float else None
-    return inner.finish(x.compare("GT" if largest else "LT", y, kind))
+def _comparator(b: Builder, et: ElementType, direction: str) -> Computation:
+    """(x, y, i, j) -> x direction y, floats in total order."""
+    inner = b.inner("compare")
+    x, y, *_ = (inner.parameter(Shape.array(t, ())) for t in (et, et, S32, S32))
+    answer: Val = x.compare(direction, y, ComparisonType.TOTALORDER if et.is_float else None)
+    return inner.finish(answer)
