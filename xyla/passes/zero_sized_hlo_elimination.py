@@ -13,7 +13,7 @@ from xyla.hlo.module import Instruction, Module
 from xyla.hlo.op_def import Trait
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
-from xyla.passmgr.rules import Rewrite, effectful, run_rules
+from xyla.passmgr.rules import Rewrite, RuleTable, effectful, run_rules
 
 _KEPT = frozenset({ops.PARAMETER, ops.CONSTANT, ops.TUPLE, ops.DOMAIN, ops.OPT_BARRIER})
 
@@ -30,7 +30,9 @@ class ZeroSizedHloElimination(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Linear in the module's size."""
-        table = {op: (zero_sized,) for op in dict.fromkeys(i.op for i in module.instructions()) if op not in _KEPT}
+        table: RuleTable = {
+            op: (zero_sized,) for op in dict.fromkeys(i.op for i in module.instructions()) if op not in _KEPT
+        }
         return run_rules(module, ctx, table)
 
 
@@ -43,5 +45,4 @@ def zero_sized(inst: Instruction, rw: Rewrite) -> Instruction | None:
         return None
     if inst.op is ops.CUSTOM_CALL and inst.attrs.custom_call_has_side_effect:
         return None
-    new = rw.constant(Literal(shape, np.empty(shape.dims, shape.element_type.np)))
-    return new
+    return rw.constant(Literal(shape, np.empty(shape.dims, shape.element_type.np)))
