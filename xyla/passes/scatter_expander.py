@@ -91,12 +91,17 @@ def is_deterministic(inst: Instruction) -> bool:
         return True
     comp = inst.called[0]
     root = comp.root
-    if not root.shape.is_array or not (root.shape.element_type.is_integer or root.shape.element_type is PRED):
+    if not root.shape.is_array:
+        return False
+    # Rounding makes float sums and products depend on the order; extrema do not round.
+    exact = root.shape.element_type.is_integer or root.shape.element_type is PRED
+    if not exact and root.op not in (ops.MAXIMUM, ops.MINIMUM):
         return False
     return root.op.has(Trait.ASSOCIATIVE | Trait.COMMUTATIVE) and set(root.operands) == set(comp.parameters)
 
 
-def _numbers(inst: Instruction) -> IndexNumbers:
+def numbers_of(inst: Instruction) -> IndexNumbers:
+    """A scatter's dimension numbers as `IndexNumbers`."""
     a = inst.attrs
     return IndexNumbers(
         a.index_vector_dim, a.scatter_dims_to_operand_dims, a.input_batching_dims, a.scatter_indices_batching_dims
@@ -105,7 +110,7 @@ def _numbers(inst: Instruction) -> IndexNumbers:
 
 def _count(inst: Instruction) -> int:
     indices = inst.operands[len(inst.operands) // 2]
-    return math.prod(_numbers(inst).batch_dims(indices.shape.dims))
+    return math.prod(numbers_of(inst).batch_dims(indices.shape.dims))
 
 
 def _window_elements(inst: Instruction) -> int:
@@ -116,7 +121,7 @@ def _window_elements(inst: Instruction) -> int:
 def _scatter(
     b: Builder, inst: Instruction, operands: list[Val], indices: Val, updates: list[Val], count: int
 ) -> list[Val]:
-    rows = index_rows(b, indices, _numbers(inst))
+    rows = index_rows(b, indices, numbers_of(inst))
     rank, a = len(updates[0].dims), inst.attrs
     others = [d for d in range(rank) if d not in set(a.update_window_dims)]
     window = tuple(updates[0].dims[d] for d in sorted(a.update_window_dims))
@@ -142,7 +147,7 @@ def _step(
     b: Builder, inst: Instruction, operands: list[Val], row: Val, updates: list[Val], sizes: tuple[int, ...]
 ) -> list[Val]:
     """One update: where the window is out of bounds what is there is written back."""
-    start = window_start(b, row, _numbers(inst), len(operands[0].dims))
+    start = window_start(b, row, numbers_of(inst), len(operands[0].dims))
     inside = _in_bounds(b, inst, row, operands[0].dims, sizes)
     old = [b.dynamic_slice(x, start, sizes) for x in operands]
     new = apply_elementwise(b, inst.called[0], [*old, *updates], [o.et for o in operands])
