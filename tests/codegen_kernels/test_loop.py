@@ -197,3 +197,8 @@ MIXED = {
 def test_mixed_precision(name: str) -> None:
     """Operands whose float types differ used to make LLVM text that aborts the process."""
     check(program(*MIXED[name]))
+
+
+def test_reduce_precision_without_a_mantissa_has_no_nan() -> None:
+    x = np.array([np.nan, -np.nan, 1.5, -3.0, np.inf, 1e30, 1e-30])
+    check(unary("reduce-precision", "f64[7]", "f64[7]", "exponent_bits=5, mantissa_bits=0"), x)

@@ -86,7 +86,7 @@ IEEE_LAYOUT: dict[ElementType, tuple[int, int]] = {
 def reduce_precision(b: Builder, et: ElementType, x: Val, exponent: int, mantissa: int) -> Val:
     """Rounds an element (in register form, its type in `IEEE_LAYOUT`) to fewer exponent and mantissa bits, to even.
 
-    Overflow gives infinity, a magnitude below the smallest normal of the target gives zero, NaN stays.
+    Overflow gives infinity, a magnitude below the smallest normal of the target gives zero, NaN stays where it can.
     """
     exponent_bits, mantissa_bits = IEEE_LAYOUT[et]
     bits = x if x.ty in INT_BITS else b.bitcast(x, f"i{et.bits}")
@@ -106,5 +106,6 @@ def reduce_precision(b: Builder, et: ElementType, x: Val, exponent: int, mantiss
         out = b.select(over, b.or_(sign_only, infinity), out)
         out = b.select(under, sign_only, out)
     nan = b.icmp("ugt", b.and_(bits, sign_bit - 1), infinity)
-    out = b.select(nan, bits, out)
+    # Without a mantissa there is no NaN: it becomes an infinity.
+    out = b.select(nan, bits if mantissa else b.or_(b.and_(bits, sign_bit), infinity), out)
     return out if x.ty in INT_BITS else b.bitcast(out, x.ty)
