@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xyla.hlo import ops
-from xyla.hlo.attr_types import ComparisonType
+from xyla.hlo.attr_types import ComparisonDirection, ComparisonType
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander, Val
-from xyla.passes.topk_rewriter import order_of
+from xyla.passes.total_order import total_order_key_of
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import S32, ElementType
@@ -48,11 +48,25 @@ def custom_call_to_sort(inst: Instruction, rw: Rewrite) -> Instruction | None:
         return None
     largest = True
     if inst.called:
-        order = order_of(inst.called[0])
-        if order is None or not order.total:
+        direction = _direction(inst.called[0])
+        if direction is None:
             return None
-        largest = order.largest
+        largest = direction
     return _expand(inst, rw, inst.shape.tuple_shapes[0].dims[-1], largest)
+
+
+def _direction(comp: Computation) -> bool | None:
+    """Whether a comparator puts the largest of its first operand first (False: the smallest), in total order."""
+    root = comp.root
+    ways = {ComparisonDirection.GT: True, ComparisonDirection.LT: False}
+    if root.op is not ops.COMPARE or root.attrs.direction not in ways:
+        return None
+    keys = [total_order_key_of(side) or side for side in root.operands]
+    is_key = keys[0] is not root.operands[0]
+    total = is_key or root.attrs.type is ComparisonType.TOTALORDER or not keys[0].shape.element_type.is_float
+    if not total or keys[:2] != comp.parameters[:2]:
+        return None
+    return ways[root.attrs.direction]
 
 
 def _is_topk(shape: Shape) -> bool:
