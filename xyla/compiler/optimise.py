@@ -7,7 +7,7 @@ from time import perf_counter
 
 from xyla.hlo import rewriter
 from xyla.hlo.module import Module
-from xyla.passmgr.base import parse_passes
+from xyla.passmgr.base import canonical, parse_passes
 from xyla.passmgr.context import Fp, PassContext
 from xyla.passmgr.dumps import NO_DUMPS, DumpOptions, dumpers
 from xyla.passmgr.pipeline import Pipeline, Run, RunOptions, pipeline_of
@@ -40,7 +40,7 @@ def optimise(module: Module, passes: str = DEFAULT, *, fp: Fp = Fp.DEFAULT, dump
     start = perf_counter()
     pipeline = cpu_pipeline() if passes == DEFAULT else listed_pipeline(passes)
     copy = rewriter.clone_module(module)
-    disabled = frozenset(chosen.xla_disable_hlo_passes)
+    disabled = frozenset(map(canonical, chosen.xla_disable_hlo_passes))
     context = PassContext(fp)
     run = Run(copy, context, RunOptions(disabled, observers=dumpers(pipeline, copy, disabled, dumps)))
     run.pipeline(pipeline)

@@ -131,7 +131,8 @@ def _redirect_users(
         if index in place:
             rewriter.set_attrs(user, ops.IndexAttrs(place[index]))
             continue
-        rewriter.replace_uses(user, outside[index])
+        if user.users or user.is_root:  # a dead reader of a dropped element has no value, and needs none
+            rewriter.replace_uses(user, outside[index])
         erase_dead([user])
     if not whole and not loop.is_root:
         return

@@ -58,6 +58,11 @@ def registered() -> dict[str, type[Pass]]:
     return dict(sorted(_PASSES.items()))
 
 
+def canonical(name: str) -> str:
+    """A pass's name as it is registered: XLA itself writes some with underscores."""
+    return name.strip().replace("_", "-")
+
+
 def parse_passes(text: str) -> list[Pass]:
     """The passes of `algsimp{layout_sensitive=true},dce`, in order.
 
@@ -83,9 +88,9 @@ def _split(text: str) -> list[str]:
 
 def _parse_one(item: str) -> Pass:
     name, brace, rest = item.partition("{")
-    cls = _PASSES.get(name.strip())
+    cls = _PASSES.get(canonical(name))
     if cls is None:
-        near = did_you_mean(name.strip(), _PASSES)
+        near = did_you_mean(canonical(name), _PASSES)
         raise invalid(f"unknown pass {name.strip()!r}", hint=f"did you mean {near!r}?" if near else None)
     options = _options(cls, rest.removesuffix("}")) if brace else {}
     return cls(**options)

@@ -159,7 +159,7 @@ def _report(options: Options, trials: Trials, finding: Finding) -> None:
     last = trials.run(Request(limit=finding.culprit, early=True, log=True)).last or {}
     _say(f"rewrite {finding.culprit} of {finding.total}, by rule {last.get('rule')} in step {last.get('pass')}")
     _say(f"  before  {last.get('old')}")
-    _say(f"  after   {last.get('new') or '(removed)'}")
+    _say(f"  after   {last.get('new') or '(nothing recorded)'}")
     if last.get("source"):
         _say(f"  source  {last['source']}")
     if failure.kind not in (WRONG, ILL_FORMED):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
-from xyla.passmgr.base import parse_passes, registered
+from xyla.passmgr.base import canonical, parse_passes, registered
 from xyla.passmgr.context import Fp, PassContext, RewriteControl
 from xyla.passmgr.dumps import NO_DUMPS, DumpOptions, dumpers
 from xyla.passmgr.pipeline import Pipeline, Run, RunOptions, Step, pipeline_of
@@ -115,11 +115,12 @@ class PassRun:
     def apply(self, module: Module) -> None:
         """Runs the pipeline on `module`, in place. Raises what a pass or a check raises, with the step's name."""
         chosen = self.options
-        disabled = frozenset(chosen.disabled) | frozenset(flags.current().xla_disable_hlo_passes)
+        disabled = frozenset(map(canonical, (*chosen.disabled, *flags.current().xla_disable_hlo_passes)))
         observers = dumpers(self.pipeline, module, disabled, chosen.dumps)
+        stop_after = canonical(chosen.stop_after) if chosen.stop_after is not None else None
         self.control.limit, self.control.log = chosen.rewrite_limit, self.log
         context = PassContext(Fp(chosen.fp), self.control)
-        run = Run(module, context, RunOptions(disabled, chosen.stop_after, chosen.checked, observers))
+        run = Run(module, context, RunOptions(disabled, stop_after, chosen.checked, observers))
         self.runs.append(run)
         try:
             run.pipeline(self.pipeline)
@@ -162,7 +163,7 @@ def _check_names(options: PassOptions, pipeline: Pipeline) -> None:
     asked = [("--disable-pass", n) for n in options.disabled]
     asked += [("--stop-after", options.stop_after)] if options.stop_after is not None else []
     for option, name in asked:
-        if name not in here and name not in registered():
+        if canonical(name) not in here and canonical(name) not in registered():
             near = did_you_mean(name, here)
             hint = f"did you mean {near!r}?" if near else "`xyla opt --list-pipelines` shows the steps"
             raise invalid(f"{option} {name}: pipeline {pipeline.name!r} has no such step", hint=hint)

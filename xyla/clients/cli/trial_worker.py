@@ -20,6 +20,7 @@ from xyla.clients.random_args import random_args
 from xyla.hlo import rewriter
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
+from xyla.passmgr.base import canonical
 from xyla.passmgr.context import Fp, PassContext, RewriteControl
 from xyla.passmgr.pipeline import Run, RunOptions
 from xyla.support.status import XylaError
@@ -77,7 +78,7 @@ class Worker:
         copy = rewriter.clone_module(self.module)
         log = io.StringIO() if request.log else None
         control = RewriteControl(request.limit, log, self._watch)
-        run = Run(copy, PassContext(Fp(self.job.fp), control), RunOptions(frozenset(self.job.disabled)))
+        run = Run(copy, PassContext(Fp(self.job.fp), control), RunOptions(frozenset(map(canonical, self.job.disabled))))
         run.options.observers = [lambda name, when, _, __: self._observe(run, request, name, when)]
         self._steps = 0
         try:

@@ -24,6 +24,7 @@ from xyla.clients.compare import compare, max_ulp, reduction_length
 from xyla.hlo import rewriter
 from xyla.hlo.module import Computation, Module
 from xyla.interp.arguments import bind_arguments
+from xyla.passmgr.base import canonical
 from xyla.passmgr.context import Fp, PassContext, RewriteControl
 from xyla.passmgr.pipeline import Run, RunOptions
 from xyla.passmgr.report import Table
@@ -145,7 +146,7 @@ def execute(job: Job) -> int:
     control = RewriteControl(log=log)
     validator = Validator(module, args, job.tolerance, control, log)
     validator.start()
-    options = RunOptions(frozenset(job.disabled), observers=[validator])
+    options = RunOptions(frozenset(map(canonical, job.disabled)), observers=[validator])
     run = Run(rewriter.clone_module(module), PassContext(Fp(job.fp), control), options)
     run.pipeline(pipeline)
     print_tables([_table(validator.results)], sys.stdout)

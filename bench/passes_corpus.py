@@ -1,0 +1,412 @@
+"""Every pass on every labelled module: no crash, well-formed results, and the same values before and after.
+
+    python -m bench.passes_corpus [--pass NAME ...] [--sample N] [--jobs 2] [--fp default] [--checked] [--failures FILE]
+
+A changed module is evaluated, before and after, on two sets of arguments where the evaluator needs less than a
+second: random ones, and ones full of special values. `rounding`: floats differ, but within tolerance, and NaN, inf and
+the signs of zeros agree (reductions in another order; rules marked as value-changing). The CPU's whole pipeline is the
+row `pipeline-cpu`. Exits with 1 on a mismatch or a crash.
+
+The second table compares what changed with the labels of the corpus (guesses of what each module's own test expected).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import IO, Any
+
+import numpy as np
+
+from bench.tables import show
+from xyla import interp, passes
+from xyla.clients.compare import compare, reduction_length
+from xyla.clients.random_args import leaf_shapes, random_args
+from xyla.formats.hlo_text import parse
+from xyla.hlo import ops
+from xyla.hlo.module import Module
+from xyla.hlo.shape import Shape
+from xyla.hlo.verifier import violations
+from xyla.passmgr.base import Pass, registered
+from xyla.passmgr.context import Fp
+from xyla.passmgr.pipeline import Pipeline
+from xyla.support.status import Status, XylaError
+from xyla.targets.cpu.pipeline import cpu_pipeline
+from xyla.testing import data
+from xyla.testing.pass_check import Outcome, apply_pass, difference
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+EVALUATE_SECONDS = 1.0
+PASS_SECONDS = 20.0
+# How long a worker may be silent: past this it is taken to hang in native code, and is stopped.
+SILENT_SECONDS = 90.0
+# Names under which XLA's tests run a pass, and their files (the part before `_test`), by our pass's name.
+LABELS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "algsimp": (("AlgebraicSimplifier",), ("algebraic_simplifier",)),
+    "batchnorm-expander": (("BatchNormExpander",), ("batchnorm_expander",)),
+    "bitcast_dtypes_expander": (("BitcastDtypesExpander",), ("bitcast_dtypes_expander",)),
+    "call-inliner": (("CallInliner",), ("call_inliner",)),
+    "conditional-code-motion": (("ConditionalCodeMotion",), ("conditional_code_motion",)),
+    "constant-folding": (("HloConstantFolding",), ("hlo_constant_folding",)),
+    "convert-mover": (("ConvertMover",), ("convert_mover",)),
+    "convolution-4d-expander": (("Convolution4DExpander",), ("convolution_4d_expander",)),
+    "convolution-group-converter": (("ConvolutionGroupConverter",), ("convolution_group_converter",)),
+    "cse": (("HloCSE",), ("hlo_cse",)),
+    "dce": (("HloDCE",), ("hlo_dce",)),
+    "dot_decomposer": (("DotDecomposer",), ("dot_decomposer",)),
+    "dot-decomposer": (("DotDecomposer",), ("dot_decomposer",)),
+    "dynamic-dimension-simplifier": (("DynamicDimensionSimplifier",), ("dynamic_dimension_simplifier",)),
+    "gather_expander": (("GatherExpander",), ("gather_expander",)),
+    "gather-expander": (("GatherExpander",), ("gather_expander",)),
+    "gather_simplifier": (("GatherSimplifier",), ("gather_simplifier",)),
+    "hlo-module-dce": (("HloModuleDCE",), ("hlo_module_dce",)),
+    "ragged-dot-rewriter": (("RaggedDotRewriter",), ("ragged_dot_rewriter",)),
+    "real-imag-expander": (("RealImagExpander",), ("real_imag_expander",)),
+    "reshape-mover": (("ReshapeMover",), ("reshape_mover",)),
+    "scatter_expander": (("ScatterExpander",), ("scatter_expander",)),
+    "scatter-expander": (("ScatterExpander",), ("scatter_expander",)),
+    "scatter-determinism-expander": (("ScatterDeterminismExpander",), ("scatter_determinism_expander",)),
+    "scatter_simplifier": (("ScatterSimplifier",), ("scatter_simplifier",)),
+    "scatter-simplifier": (("ScatterSimplifier",), ("scatter_simplifier",)),
+    "scatter-slice-simplifier": (("ScatterSliceSimplifier",), ("scatter_slice_simplifier",)),
+    "simplify-conditional": (("ConditionalSimplifier",), ("conditional_simplifier",)),
+    "simplify-sorts": (("SortSimplifier",), ("sort_simplifier",)),
+    "simplify-while-loops": (("WhileLoopSimplifier",), ("while_loop_simplifier",)),
+    "slice-sinker": (("SliceSinker",), ("slice_sinker",)),
+    "stable-sort-expander": (("StableSortExpander",), ("stable_sort_expander",)),
+    "topk-decomposer": (("TopkDecomposer",), ()),
+    "topk-rewriter": (("TopkRewriter",), ("topk_rewriter",)),
+    "transpose-folding": (("TransposeFolding",), ("transpose_folding",)),
+    "tuple-simplifier": (("TupleSimplifier",), ("tuple_simplifier",)),
+    "while-loop-constant-sinking": (("WhileLoopConstantSinking",), ("while_loop_constant_sinking",)),
+    "while-loop-invariant-code-motion": (("WhileLoopInvariantCodeMotion",), ("while_loop_invariant_code_motion",)),
+    "while-loop-trip-count-annotator": (("WhileLoopTripCountAnnotator",), ("while_loop_trip_count_annotator",)),
+    "while-loop-unroller": (("WhileLoopUnroller",), ("while_loop_unroller",)),
+    "zero_sized_hlo_elimination": (("ZeroSizedHloElimination",), ("zero_sized_hlo_elimination",)),
+}
+
+
+class _LateError(BaseException):
+    """The time for one piece of work is over."""
+
+
+class _Deadline:
+    """Raises _LateError in the block when it takes longer than `seconds`."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> None:
+        signal.signal(signal.SIGALRM, _ring)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def __exit__(self, *_: object) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _ring(*_: object) -> None:
+    raise _LateError
+
+
+# -- one module --------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Values:
+    """The arguments of a module and its results on each, evaluated when first asked for; None where that fails."""
+
+    module: Module
+    found: list[tuple[list[Array], list[Array]]] | None = None
+
+    def get(self) -> list[tuple[list[Array], list[Array]]]:
+        """(arguments, results) of every set that evaluates in time."""
+        if self.found is None:
+            self.found = []
+            shapes = self.module.entry_parameter_shapes()
+            for special in (False, True):
+                try:
+                    args = special_args(shapes) if special else random_args(shapes, 0)
+                    with _Deadline(EVALUATE_SECONDS):
+                        self.found.append((args, interp.run(self.module, args)))
+                except (XylaError, _LateError):
+                    continue
+        return self.found
+
+
+def special_args(shapes: Sequence[Shape]) -> list[Array]:
+    """Arguments full of zeros of both signs, infinities, NaN, tiny and huge numbers; small and extreme integers."""
+    rng = np.random.default_rng(1)
+    floats = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, -3e38, 0.5, 2.0, -3.0, 1e30])
+    out = []
+    for array, shape in zip(random_args(shapes, 1), leaf_shapes(shapes), strict=True):
+        kind = shape.element_type
+        with np.errstate(all="ignore"):
+            if kind.is_float:
+                out.append(rng.choice(floats, shape.dims).astype(kind.np))
+            elif kind.is_complex:
+                out.append((rng.choice(floats, shape.dims) + 1j * rng.choice(floats, shape.dims)).astype(kind.np))
+            elif kind.is_signed and kind.bits >= 8:
+                low, high = -(2 ** (kind.bits - 1)), 2 ** (kind.bits - 1) - 1
+                pool = np.array([0, 1, -1, 2, -2, 5, -7, low, high], np.int64)
+                out.append(rng.choice(pool, shape.dims).astype(kind.np))
+            else:
+                out.append(array)
+    return out
+
+
+def judge(before: Values, outcome: Outcome) -> tuple[str, str]:
+    """("same" | "rounding" | "mismatch" | "not evaluated", what differs)."""
+    verdict, why = "not evaluated", ""
+    length = reduction_length(before.module)
+    for args, want in before.get():
+        try:
+            with _Deadline(10 * EVALUATE_SECONDS):
+                got = interp.run(outcome.module, args)
+        except _LateError:
+            continue
+        except XylaError as error:
+            return "mismatch", f"does not evaluate any more: {error.message}"
+        problem = difference(got, want)
+        if problem is None:
+            verdict = "same" if verdict == "not evaluated" else verdict
+        elif all(_only_rounding(np.asarray(a), np.asarray(b), length) for a, b in zip(got, want, strict=True)):
+            verdict, why = "rounding", problem
+        else:
+            return "mismatch", problem
+    return verdict, why
+
+
+def _only_rounding(got: Array, want: Array, length: int) -> bool:
+    if not compare(got, want, length).ok:
+        return False
+    if got.dtype.kind == "c":
+        return True
+    with np.errstate(all="ignore"):
+        a, b = got.astype(np.float64), want.astype(np.float64)
+    both = (a == 0) & (b == 0)
+    return bool(np.all(np.signbit(a[both]) == np.signbit(b[both])))
+
+
+def examine(pass_: Pass | Pipeline, values: Values, fp: Fp, checked: bool) -> dict[str, Any]:
+    """What a pass does to a module."""
+    start = time.perf_counter()
+    try:
+        with _Deadline(PASS_SECONDS):
+            outcome = apply_pass(pass_, values.module, fp=fp, checked=checked)
+    except XylaError as error:
+        kind = "refused" if error.status is Status.UNIMPLEMENTED else "crash"
+        return {"kind": kind, "why": error.message, "ms": (time.perf_counter() - start) * 1e3}
+    except _LateError:
+        return {"kind": "crash", "why": f"no end in {PASS_SECONDS:.0f} s", "ms": PASS_SECONDS * 1e3}
+    spent = (time.perf_counter() - start) * 1e3
+    if not outcome.changed:
+        return {"kind": "unchanged", "why": "", "ms": spent}
+    problems = violations(outcome.module)
+    if problems:
+        return {"kind": "crash", "why": f"the result is ill-formed: {problems[0].message}", "ms": spent}
+    verdict, why = judge(values, outcome)
+    rules = sorted(rule for _, rule in outcome.counts)
+    return {"kind": verdict, "why": why, "ms": spent, "rules": rules}
+
+
+def _random(module: Module) -> bool:
+    return any(i.op in (ops.RNG, ops.RNG_GET_AND_UPDATE_STATE) for i in module.instructions())
+
+
+def _loaded(path: Path) -> Values | None:
+    """A well-formed module; `rng` is left out of evaluation, as passes may draw its numbers in another way."""
+    try:
+        module = parse(path.read_text(), path.name)
+    except XylaError:
+        return None
+    return None if violations(module) else Values(module, [] if _random(module) else None)
+
+
+def worker(options: argparse.Namespace) -> None:
+    """Examines the modules whose paths come in on standard input; a line of JSON for each (module, pass)."""
+    passes.load_all()
+    known: dict[str, Pass | Pipeline] = {name: cls() for name, cls in registered().items()}
+    known["pipeline-cpu"] = cpu_pipeline()
+    chosen = {name: one for name, one in known.items() if not options.passes or name in options.passes}
+    for line in sys.stdin:
+        path = Path(line.strip())
+        values = _loaded(path)
+        for name, one in chosen.items() if values is not None else ():
+            assert values is not None
+            found = examine(one, values, Fp(options.fp), options.checked)
+            print(json.dumps({"file": str(path), "pass": name, **found}), flush=True)
+        print(json.dumps({"done": str(path)}), flush=True)
+
+
+# -- the sweep --------------------------------------------------------------------------------
+
+
+def sweep(cases: Sequence[data.HloCase], options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All rows, from `jobs` workers; one that falls silent or dies is replaced, and its module counts as a crash."""
+    pending = [str(case.path) for case in reversed(cases)]
+    rows: list[dict[str, Any]] = []
+    threads = [Thread(target=_feed, args=(pending, rows, options)) for _ in range(options.jobs)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return rows
+
+
+def _feed(pending: list[str], rows: list[dict[str, Any]], options: argparse.Namespace) -> None:
+    command = [sys.executable, "-m", "bench.passes_corpus", "--worker", f"--fp={options.fp}"]
+    command += ["--checked"] if options.checked else []
+    command += [f"--pass={name}" for name in options.passes]
+    while pending:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            while pending:
+                path = pending.pop()
+                process.stdin.write(path + "\n")
+                process.stdin.flush()
+                if not _collect(process, process.stdout, rows):
+                    rows.append({"file": path, "pass": _last_pass(rows, path), "kind": "crash", "why": "died or hung"})
+                    break
+        finally:
+            process.kill()
+            process.wait()
+        sys.stderr.write(f"\r{len(pending)} modules left   ")
+
+
+def _last_pass(rows: list[dict[str, Any]], path: str) -> str:
+    return next((f"after {r['pass']}" for r in reversed(rows) if r["file"] == path), "before all")
+
+
+def _collect(process: subprocess.Popen[str], lines: IO[str], rows: list[dict[str, Any]]) -> bool:
+    """Reads one module's rows; False when the worker died or was silent for too long."""
+    beat = [time.monotonic()]
+    finished: list[bool] = []
+
+    def watch() -> None:
+        while not finished and process.poll() is None:
+            time.sleep(1)
+            if time.monotonic() - beat[0] > SILENT_SECONDS:
+                process.kill()
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        for line in lines:
+            beat[0] = time.monotonic()
+            row = json.loads(line)
+            if "done" in row:
+                return True
+            rows.append(row)
+        return False
+    finally:
+        finished.append(True)
+
+
+# -- tables --------------------------------------------------------------------------------
+
+
+def verdict_table(rows: list[dict[str, Any]]) -> int:
+    """A line a pass; returns the number of mismatches and crashes."""
+    by_pass: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_pass[row["pass"]].append(row)
+    lines, wrong = [], 0
+    for name in sorted(by_pass):
+        count = Counter(r["kind"] for r in by_pass[name])
+        changed = sum(count[k] for k in ("same", "rounding", "mismatch", "not evaluated"))
+        wrong += count["mismatch"] + count["crash"]
+        spent = sum(r.get("ms", 0.0) for r in by_pass[name])
+        kinds = ("same", "rounding", "mismatch", "not evaluated", "refused", "crash")
+        lines.append((name, len(by_pass[name]), changed, *(count[k] for k in kinds), f"{spent / 1e3:.1f}"))
+    columns = ("pass", "modules", "changed", "same", "rounding", "MISMATCH", "not evaluated", "refused", "CRASH", "s")
+    show("passes over the labelled modules", columns, lines)
+    return wrong
+
+
+def labelled(case: data.HloCase, name: str) -> bool | None:
+    """Whether the module's test expected this pass to change it; None where it says nothing about the pass."""
+    if name not in LABELS or case.expect not in (
+        "changed",
+        "not_changed",
+        "changed+run_compare",
+        "not_changed+run_compare",
+    ):
+        return None
+    classes, files = LABELS[name]
+    if set(case.passes) & set(classes) or case.path.stem.partition("_test__")[0] in files:
+        return not case.expect.startswith("not")
+    return None
+
+
+def label_table(rows: list[dict[str, Any]], cases: dict[str, data.HloCase]) -> Iterator[str]:
+    """Agreement by pass; yields the disagreements."""
+    agree: Counter[str] = Counter()
+    total: Counter[str] = Counter()
+    for row in rows:
+        case = cases[row["file"]]
+        expected = labelled(case, row["pass"])
+        if expected is None or row["kind"] == "crash":
+            continue
+        total[row["pass"]] += 1
+        changed = row["kind"] not in ("unchanged", "refused")
+        agree[row["pass"]] += changed == expected
+        if changed != expected:
+            yield f"label {row['pass']}: {_short(row['file'])}: expected {'a change' if expected else 'no change'}"
+    lines = [(n, total[n], agree[n], f"{agree[n] / total[n]:.1%}") for n in sorted(total)]
+    others = [n for n in total if n != "algsimp"]
+    if others:
+        right, of = sum(agree[n] for n in others), sum(total[n] for n in others)
+        lines.append(("all but algsimp", of, right, f"{right / of:.1%}"))
+    show("agreement with the labels", ("pass", "labelled", "agree", "share"), lines)
+
+
+def _short(path: str) -> str:
+    return "/".join(Path(path).parts[-2:])
+
+
+def main() -> int:
+    """Runs the sweep and prints both tables; `--failures` lists everything that is not as it should be."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--pass", dest="passes", action="append", default=[], help="only this pass; may be repeated")
+    parser.add_argument("--sample", type=int, default=1, help="every N-th module")
+    parser.add_argument("--labelled", action="store_true", help="only modules with a label for one of the passes")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--fp", default="default", choices=[mode.value for mode in Fp])
+    parser.add_argument("--checked", action="store_true", help="the pass manager's checked mode")
+    parser.add_argument("--failures", type=Path, help="write mismatches, crashes and disagreements to this file")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.worker:
+        worker(options)
+        return 0
+    cases = [case for case in data.hlo_modules() if case.loadable]
+    if options.labelled:
+        names = options.passes or list(LABELS)
+        cases = [case for case in cases if any(labelled(case, name) is not None for name in names)]
+    rows = sweep(cases[:: options.sample], options)
+    wrong = verdict_table(rows)
+    notes = list(label_table(rows, {str(case.path): case for case in cases}))
+    notes += [
+        f"{r['kind']} {r['pass']}: {_short(r['file'])}: {r['why'][:300]} {' '.join(r.get('rules', ()))}"
+        for r in rows
+        if r["kind"] in ("mismatch", "crash", "rounding")
+    ]
+    if options.failures:
+        options.failures.write_text("".join(f"{note}\n" for note in sorted(notes)), encoding="utf-8")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
