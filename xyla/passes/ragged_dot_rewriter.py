@@ -1,142 +1,169 @@
-"""ragged-dot as a plain dot over all groups, and masks."""
+"""ragged-dot as a dense dot and masks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xyla.hlo import ops
+from xyla.hlo.attr_types import Window, WindowDim
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef
-from xyla.passes.building import Builder, Expander, Val
-from xyla.passes.index_vectors import signed
+from xyla.hlo.shape import Shape
+from xyla.passes.building import Builder, Expander, Number, Val
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
-from xyla.support.status import unimplemented
+from xyla.support.dtypes import S32, S64, U32, U64
+
+# Dimension numbers of a dot: lhs batch, lhs contracting, rhs batch, rhs contracting.
+_Numbers = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 
 
 @register
 @dataclass(frozen=True, slots=True)
 class RaggedDotRewriter(Expander):
-    """Turns ragged-dot into a dot with every group, whose results are then selected by row.
+    """Computes a ragged dot densely and keeps what belongs to a group.
 
-    What is outside a group is left out by select, not multiplied by zero, so infinities of one group do not reach
-    another. Costs as many products as there are groups, as XLA's expansion does.
+    Ragged rows: every row meets every group's right-hand side, and the own group's product is kept. Ragged contracted
+    elements: a batch for each group, in which both sides are zero outside the group. Ragged batches: a dot of which the
+    batches past the last group are zeroed. Source: XLA's RaggedDotRewriter, which for ragged rows zeroes the left side
+    before the product, so that an infinity in one group's right-hand side spoils the rows of the others.
 
-        ROOT r = bf16[64,8] ragged-dot(bf16[64,9] x, bf16[2,9,8] w, s64[2] sizes), lhs_ragged_dims={0}, ...
-          ==>  d = bf16[64,2,8] dot(x, w)
-               ROOT r = bf16[64,8] reduce(select(row in group, d, -0)), dimensions={1}
+        ROOT r = f32[64,8] ragged-dot(f32[64,9] x, f32[2,9,8] y, s32[2] sizes), lhs_ragged_dims={0}, rhs_group_dims={0}
+          ==>  d = f32[64,2,8] dot(x, y)
+               ROOT r = f32[64,8] reduce(select(row in group, d, -0), -0), dimensions={1}
     """
 
     name: ClassVar[str] = "ragged-dot-rewriter"
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.RAGGED_DOT: rewrite_ragged_dot}
+        return {ops.RAGGED_DOT: expand_ragged_dot}
 
 
-def rewrite_ragged_dot(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """ragged-dot(x, w, sizes) = select(in group, dot(x, w)), by the mode of its ragged dimension."""
+def expand_ragged_dot(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """ragged-dot(x, y, sizes) = dot(x, y) where the groups are."""
     a = inst.attrs
-    ragged = a.lhs_ragged_dims[0]
     sizes = inst.operands[2].shape
-    if any(o.shape.is_dynamic for o in inst.operands):
-        raise unimplemented("ragged-dot-rewriter: dynamic shapes", span=inst.span)
-    if sizes.rank not in (1, len(a.lhs_batch_dims) + 1) or (ragged in a.lhs_batch_dims and sizes.rank > 1):
-        raise unimplemented(f"ragged-dot-rewriter: group sizes {sizes}", span=inst.span)
+    batches = len(a.lhs_batch_dims)
+    ragged = a.lhs_ragged_dims[0]
+    if inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands):
+        return None
+    own = [inst.operands[0].shape.dims[d] for d in a.lhs_batch_dims]
+    # Sizes are common to all batches, or every batch has its own; batches themselves have one list.
+    if sizes.rank != 1 and (list(sizes.dims[:-1]) != own or ragged in a.lhs_batch_dims):
+        return None
     rw.permit()
     b = Builder(rw)
+    x, y, groups = b.vals(inst.operands)
+    dot = _Dot(inst, x, y, _Groups(b, groups, x.dims[ragged], 0 if sizes.rank == 1 else batches))
     if ragged in a.lhs_batch_dims:
-        return _ragged_batch(b, inst).inst
-    return (_ragged_contracting if ragged in a.lhs_contracting_dims else _ragged_rows)(b, inst).inst
+        return dot.ragged_batches().inst
+    return (dot.ragged_contracting() if ragged in a.lhs_contracting_dims else dot.ragged_rows()).inst
 
 
-def _dot_attrs(inst: Instruction) -> ops.DotAttrs:
-    a = inst.attrs
-    return ops.DotAttrs(
-        a.lhs_batch_dims, a.lhs_contracting_dims, a.rhs_batch_dims, a.rhs_contracting_dims, a.operand_precision
-    )
+class _Groups:
+    """Where each group lies in the ragged dimension. `lead`: how many batch dimensions the sizes have."""
+
+    def __init__(self, b: Builder, sizes: Val, extent: int, lead: int) -> None:
+        self.b = b
+        self.lead = lead
+        self.extent = extent
+        self.count = sizes.dims[-1]
+        self.sizes = sizes.convert(S64 if sizes.et in (S64, U64, U32) else S32)
+        self.ends = self._running_sums(self.sizes)
+
+    def _running_sums(self, x: Val) -> Val:
+        n = self.count
+        if n == 0:
+            return x
+        last = WindowDim(n, pad_low=n - 1)
+        window = Window((*(WindowDim(1) for _ in range(self.lead)), last))
+        called = [self.b.scalar_computation(ops.ADD, x.et)]
+        return self.b.apply(ops.REDUCE_WINDOW, x, self.b.scalar(0, x.et), attrs=ops.WindowAttrs(window), called=called)
+
+    def members(self) -> Val:
+        """pred[batch..., ragged, group]: whether a position belongs to a group."""
+        dims = (*self.sizes.dims[: self.lead], self.extent, self.count)
+        at = self.b.iota(self.sizes.et, dims, self.lead)
+        kept = [*range(self.lead), self.lead + 1]
+        starts = self.ends - self.sizes
+        return starts.broadcast(dims, kept).le(at) & at.lt(self.ends.broadcast(dims, kept))
+
+    def used(self) -> Val:
+        """pred[batch..., ragged]: whether a position belongs to any group."""
+        dims = (*self.sizes.dims[: self.lead], self.extent)
+        total = self.b.reduce(self.sizes, 0, [self.lead])
+        return self.b.iota(self.sizes.et, dims, self.lead).lt(total.broadcast(dims, range(self.lead)))
 
 
-def _bounds(b: Builder, inst: Instruction) -> tuple[Val, Val]:
-    """(starts, ends) of the groups, of the shape of the sizes."""
-    sizes = signed(b.val(inst.operands[2]))
-    rank, count = len(sizes.dims), sizes.dims[-1]
-    dims = (*sizes.dims, count)
-    upto = b.iota(sizes.et, dims, rank).le(b.iota(sizes.et, dims, rank - 1))
-    spread = sizes.broadcast(dims, [*range(rank - 1), rank])
-    ends = b.reduce(b.select(upto, spread, 0), 0, [rank])
-    return ends - sizes, ends
+@dataclass(frozen=True, slots=True)
+class _Dot:
+    inst: Instruction
+    x: Val
+    y: Val
+    groups: _Groups
+
+    def _dense(self, x: Val, y: Val, numbers: _Numbers) -> Val:
+        """The dot in the result's element type."""
+        lb, lc, rb, rc = numbers
+        attrs = ops.DotAttrs(lb, lc, rb, rc, operand_precision=self.inst.attrs.operand_precision)
+        plain = ops.DOT.infer([x.shape, y.shape], attrs, ()) if ops.DOT.infer else self.inst.shape
+        shape = Shape.array(self.inst.shape.element_type, plain.dims)
+        return x.b.apply(ops.DOT, x, y, attrs=attrs, shape=shape)
+
+    def _numbers(self) -> _Numbers:
+        a = self.inst.attrs
+        return a.lhs_batch_dims, a.lhs_contracting_dims, a.rhs_batch_dims, a.rhs_contracting_dims
+
+    def ragged_batches(self) -> Val:
+        """A dot; batches past the groups are 0."""
+        a = self.inst.attrs
+        dense = self._dense(self.x, self.y, self._numbers())
+        at = a.lhs_batch_dims.index(a.lhs_ragged_dims[0])
+        return dense.b.select(self.groups.used().broadcast(dense.dims, [at]), dense, 0)
+
+    def ragged_contracting(self) -> Val:
+        """A leading batch for each group; what is not of the group is 0 on both sides."""
+        a = self.inst.attrs
+        ragged = a.lhs_ragged_dims[0]
+        other = a.rhs_contracting_dims[a.lhs_contracting_dims.index(ragged)]
+        x = self._by_group(self.x, a.lhs_batch_dims, ragged)
+        y = self._by_group(self.y, a.rhs_batch_dims, other)
+        lb, lc, rb, rc = (tuple(d + 1 for d in n) for n in self._numbers())
+        return self._dense(x, y, ((0, *lb), lc, (0, *rb), rc))
+
+    def _by_group(self, x: Val, batch: Sequence[int], ragged: int) -> Val:
+        """[group, x...]: x where it is of the group, else 0."""
+        g = self.groups
+        dims = (g.count, *x.dims)
+        where = [batch[i] + 1 for i in range(g.lead)]
+        mask = g.members().broadcast(dims, [*where, ragged + 1, 0])
+        return x.b.select(mask, x.broadcast(dims, range(1, len(dims))), 0)
+
+    def ragged_rows(self) -> Val:
+        """Every row with every group's right-hand side; adding -0 to the own group's product keeps it as it is."""
+        a, g = self.inst.attrs, self.groups
+        dense = self._dense(self.x, self.y, self._numbers())
+        batches = len(a.lhs_batch_dims)
+        left = _free(len(self.x.dims), a.lhs_batch_dims, a.lhs_contracting_dims)
+        right = _free(len(self.y.dims), a.rhs_batch_dims, a.rhs_contracting_dims)
+        row = batches + left.index(a.lhs_ragged_dims[0])
+        group = batches + len(left) + right.index(a.rhs_group_dims[0])
+        lead = list(range(g.lead))
+        mask = g.members().broadcast(dense.dims, [*lead, row, group])
+        nothing = _neutral(dense)
+        own = dense.b.reduce(dense.b.select(mask, dense, nothing), nothing, [group])
+        return dense.b.select(g.used().broadcast(own.dims, [*lead, row]), own, 0)
 
 
-def _total(ends: Val) -> Val:
-    """The end of the last group."""
-    last = len(ends.dims) - 1
-    return ends.slice_dim(last, ends.dims[-1] - 1, ends.dims[-1]).reshape(*ends.dims[:-1])
+def _neutral(x: Val) -> Number:
+    """What changes nothing when added: -0 for floats."""
+    if x.et.is_complex:
+        return complex(-0.0, -0.0)
+    return -0.0 if x.et.is_float else 0
 
 
-def _ragged_batch(b: Builder, inst: Instruction) -> Val:
-    """A plain dot; batches past the last group give 0."""
-    out = b.apply(ops.DOT, *b.vals(inst.operands[:2]), attrs=_dot_attrs(inst), shape=inst.shape.without_layout())
-    _, ends = _bounds(b, inst)
-    at = inst.attrs.lhs_batch_dims.index(inst.attrs.lhs_ragged_dims[0])
-    return b.select(b.iota(ends.et, out.dims, at).lt(_total(ends)), out, 0)
-
-
-def _inside(b: Builder, bounds: tuple[Val, Val], dims: tuple[int, ...], element: int, places: list[int]) -> Val:
-    """pred[dims]: starts <= position along `element` < ends; the bounds' dimensions lie at `places`."""
-    starts, ends = (v.broadcast(dims, places) for v in bounds)
-    position = b.iota(starts.et, dims, element)
-    return position.ge(starts) & position.lt(ends)
-
-
-def _ragged_rows(b: Builder, inst: Instruction) -> Val:
-    """Every row meets every group; its own group's result is kept."""
-    a = inst.attrs
-    x, y = b.vals(inst.operands[:2])
-    batch = len(a.lhs_batch_dims)
-    free_x = [d for d in range(len(x.dims)) if d not in a.lhs_batch_dims and d not in a.lhs_contracting_dims]
-    free_y = [d for d in range(len(y.dims)) if d not in a.rhs_batch_dims and d not in a.rhs_contracting_dims]
-    row = batch + free_x.index(a.lhs_ragged_dims[0])
-    group = batch + len(free_x) + free_y.index(a.rhs_group_dims[0])
-    dims = (*(x.dims[d] for d in (*a.lhs_batch_dims, *free_x)), *(y.dims[d] for d in free_y))
-    every = b.apply(ops.DOT, x, y, attrs=_dot_attrs(inst), shape=inst.shape.with_dims(dims))
-    bounds = _bounds(b, inst)
-    each_batch = list(range(batch)) if len(bounds[0].dims) > 1 else []
-    # Adding -0 leaves every float alone, its sign too.
-    neutral = -0.0 if every.et.is_float else complex(-0.0, -0.0) if every.et.is_complex else 0
-    kept = b.select(_inside(b, bounds, dims, row, [*each_batch, group]), every, neutral)
-    found = b.reduce(kept, neutral, [group])
-    total = _total(bounds[1]).broadcast(found.dims, each_batch)
-    return b.select(b.iota(total.et, found.dims, row).lt(total), found, 0)
-
-
-def _ragged_contracting(b: Builder, inst: Instruction) -> Val:
-    """A leading group dimension: each group sums its own part, the rest being zero on both sides."""
-    a = inst.attrs
-    bounds = _bounds(b, inst)
-    count = bounds[0].dims[-1]
-    at = a.lhs_contracting_dims.index(a.lhs_ragged_dims[0])
-
-    def grouped(x: Val, contracting: tuple[int, ...], batch: tuple[int, ...]) -> Val:
-        dims = (count, *x.dims)
-        each_batch = [d + 1 for d in batch] if len(bounds[0].dims) > 1 else []
-        own = _inside(b, bounds, dims, contracting[at] + 1, [0] if not each_batch else [*each_batch, 0])
-        return b.select(own, x.broadcast(dims, range(1, len(dims))), 0)
-
-    x, y = b.vals(inst.operands[:2])
-    x = grouped(x, a.lhs_contracting_dims, a.lhs_batch_dims)
-    y = grouped(y, a.rhs_contracting_dims, a.rhs_batch_dims)
-
-    def moved(dims: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(d + 1 for d in dims)
-
-    attrs = ops.DotAttrs(
-        (0, *moved(a.lhs_batch_dims)),
-        moved(a.lhs_contracting_dims),
-        (0, *moved(a.rhs_batch_dims)),
-        moved(a.rhs_contracting_dims),
-        a.operand_precision,
-    )
-    return b.apply(ops.DOT, x, y, attrs=attrs, shape=inst.shape.without_layout())
+def _free(rank: int, *used: Sequence[int]) -> list[int]:
+    return [d for d in range(rank) if not any(d in u for u in used)]
