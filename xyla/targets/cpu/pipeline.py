@@ -12,7 +12,6 @@ from functools import cache
 from typing import Any
 
 from xyla import passes
-from xyla.passmgr.base import registered
 from xyla.passmgr.pipeline import Before, Fixpoint, Pipeline, Step
 
 # (step name, reason, pass when its name is another, its options).
@@ -20,11 +19,11 @@ Row = tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, dict[str, An
 
 
 def _steps(rows: Iterable[Row]) -> tuple[Step, ...]:
-    return tuple(_step(*row) for row in rows if (row[2] if len(row) > 2 else row[0]) in registered())
+    return tuple(_step(*row) for row in rows)
 
 
 def _step(name: str, why: str, of: str = "", options: dict[str, Any] | None = None) -> Step:
-    return Step(name, registered()[of or name](**(options or {})), why)
+    return Step(name, passes.find(of or name)(**(options or {})), why)
 
 
 _ZERO_SIZED = ("zero-sized-hlo-elimination", "no later pass has to think of arrays without elements")
@@ -101,17 +100,19 @@ ORDERINGS = (
 
 
 @cache
+def cpu_pipeline() -> Pipeline:
+    """What the compiler runs for the host by default."""
+    return Pipeline("cpu", (*_cpu_expanders(), *_end()), ORDERINGS)
+
+
 def pipelines() -> dict[str, Pipeline]:
     """The pipelines of `xyla opt --pipeline`. `cpu` is what the compiler runs; `optimization` expands every op."""
-    passes.load_all()
-    end: tuple[Step | Fixpoint, ...] = (_simplification(), *_cleanup())
     return {
-        "cpu": Pipeline("cpu", (*_cpu_expanders(), *end), ORDERINGS),
-        "optimization": Pipeline("optimization", (*_all_expanders(), *end), ORDERINGS),
-        "simplification": Pipeline("simplification", end, ORDERINGS),
+        "cpu": cpu_pipeline(),
+        "optimization": Pipeline("optimization", (*_all_expanders(), *_end()), ORDERINGS),
+        "simplification": Pipeline("simplification", _end(), ORDERINGS),
     }
 
 
-def cpu_pipeline() -> Pipeline:
-    """What the compiler runs for the host by default."""
-    return pipelines()["cpu"]
+def _end() -> tuple[Step | Fixpoint, ...]:
+    return (_simplification(), *_cleanup())
