@@ -1,0 +1,144 @@
+"""Programs with bounded dynamic dimensions become static ones that carry the sizes along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xyla.hlo import ops, rewriter
+from xyla.hlo.module import Computation, Instruction, Module
+from xyla.passes.building import Builder, Val, non_fusion_computations
+from xyla.passes.padding import rules as _rules  # noqa: F401  (fills the table)
+from xyla.passes.padding.twin import PAD, Padded, Twin, enter, leave
+from xyla.passmgr.base import Pass, register
+from xyla.passmgr.context import PassContext
+from xyla.passmgr.rules import NotPermitted, Rewrite, erase_dead
+from xyla.support.status import unimplemented
+
+
+@register
+@dataclass(frozen=True, slots=True)
+class DynamicPadder(Pass):
+    """Gives every `<=N` dimension its full extent N, and follows its actual size as an s32 beside it.
+
+    Where an op would let elements past the size into its result they are masked first: with the combiner's neutral
+    element for a reduction, zero for a dot. Parameters are padded by `PadToStatic`, results cut by `SliceToDynamic`
+    (unless slice_dynamic_output is off, when the padded result is returned). What is not done is refused: dynamic
+    dimensions that loops, branches or calls carry, windows over them, and reshapes that split one unevenly.
+
+        x = f32[<=8] set-dimension-size(p, n), dimensions={0}
+        ROOT r = f32[] reduce(x, zero), to_apply=add
+          ==>  ROOT r = f32[] reduce(select(iota < n, p, 0), zero), to_apply=add
+    """
+
+    name: ClassVar[str] = "dynamic-padder"
+    slice_dynamic_output: bool = True
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        """Each instruction that has to do with a dynamic dimension, once, operands first."""
+        changed = False
+        for comp in non_fusion_computations(module):
+            changed |= _Padder(comp, ctx, self.slice_dynamic_output).run()
+        return changed
+
+
+class _Padder:
+    """One computation. The dynamic originals stay until nothing uses them, so stopping anywhere is sound."""
+
+    def __init__(self, comp: Computation, ctx: PassContext, slice_output: bool) -> None:
+        self.comp = comp
+        self.ctx = ctx
+        self.slice_output = slice_output
+        self.twins: dict[Instruction, Twin] = {}
+
+    def run(self) -> bool:
+        todo = _concerned(self.comp)
+        changed = False
+        for inst in todo:
+            rw = Rewrite(self.ctx, f"pad-{inst.op.name}", inst)
+            try:
+                rw.permit()
+            except NotPermitted:
+                break
+            changed = True
+            self._pad(inst, rw)
+        erase_dead([i for i in reversed(todo) if i.op is not ops.PARAMETER])
+        return changed
+
+    def _pad(self, inst: Instruction, rw: Rewrite) -> None:
+        """Builds the twin; where the result is static, or is returned, it takes the original's place."""
+        b = Builder(rw)
+        if inst.shape.is_unbounded or any(o.shape.is_unbounded for o in inst.operands):
+            raise unimplemented(f"dynamic-padder: unbounded dimensions ({inst.shape})", span=inst.span)
+        if inst.op is ops.PARAMETER:
+            twin: Twin = _enter_all(b, b.val(inst))
+        else:
+            rule = PAD.get(inst.op)
+            if rule is None:
+                raise unimplemented(f"dynamic-padder does not pad {inst.op.name!r}: {PAD.why(inst.op)}", span=inst.span)
+            twin = rule(b, inst, [self._twin(b, o) for o in inst.operands])
+        self.twins[inst] = twin
+        if not inst.shape.is_dynamic and inst.op is not ops.PARAMETER:
+            new = self._leave(b, twin)
+            rewriter.move_control_dependencies(inst, new.inst)
+            rewriter.replace_uses(inst, new.inst)
+            self.ctx.record(new.inst)
+        elif inst.is_root:
+            self.comp.set_root(self._leave(b, twin).inst)
+
+    def _twin(self, b: Builder, inst: Instruction) -> Twin:
+        found = self.twins.get(inst)
+        if found is not None:
+            return found
+        if not inst.shape.is_dynamic:
+            return Padded(b.val(inst), {})
+        if inst.op is ops.TUPLE:
+            return [self._twin(b, o) for o in inst.operands]
+        if _calls(inst, "SliceToDynamic"):
+            value, *sizes = b.vals(inst.operands)
+            return Padded(value, {d: s for d, s in enumerate(sizes) if inst.shape.is_dynamic_dim(d)})
+        raise unimplemented(f"dynamic-padder: {inst.op.name} of {inst.shape}", span=inst.span)
+
+    def _leave(self, b: Builder, twin: Twin) -> Val:
+        if not isinstance(twin, Padded):
+            return b.tuple([self._leave(b, t) for t in twin])
+        return leave(b, twin) if self.slice_output else twin.value
+
+
+def _calls(inst: Instruction, target: str) -> bool:
+    return inst.op is ops.CUSTOM_CALL and inst.attrs.custom_call_target == target
+
+
+def _concerned(comp: Computation) -> list[Instruction]:
+    """The instructions at which there is work, operands first: not the boundary that the padder makes itself."""
+    settled: set[Instruction] = set()
+    out: list[Instruction] = []
+    for inst in comp.post_order():
+        open_ = [o for o in inst.operands if o.shape.is_dynamic and o not in settled]
+        if _is_settled(inst) or (inst.op in (ops.TUPLE, ops.CUSTOM_CALL) and not open_):
+            settled.add(inst)
+        elif (
+            inst.op in (ops.GET_DIMENSION_SIZE, ops.SET_DIMENSION_SIZE, ops.PARAMETER)
+            or inst.shape.is_dynamic
+            or any(o.shape.is_dynamic for o in inst.operands)
+        ):
+            out.append(inst)
+    return out
+
+
+def _is_settled(inst: Instruction) -> bool:
+    """Static, or handed over by PadToStatic and SliceToDynamic only."""
+    if _calls(inst, "PadToStatic") or _calls(inst, "SliceToDynamic"):
+        return True
+    if inst.op is ops.PARAMETER and not inst.shape.is_dynamic:
+        return True
+    if inst.op not in (ops.PARAMETER, ops.CUSTOM_CALL) or not inst.shape.is_array or inst.is_root:
+        return False
+    handed_on = all(_calls(u, "PadToStatic") for u in inst.users)
+    return handed_on and all(_calls(o, "SliceToDynamic") or not o.shape.is_dynamic for o in inst.operands)
+
+
+def _enter_all(b: Builder, x: Val) -> Twin:
+    if x.shape.is_tuple:
+        raise unimplemented("dynamic-padder: a tuple parameter with dynamic dimensions", span=x.inst.span)
+    return enter(b, x)

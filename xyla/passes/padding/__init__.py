@@ -1,0 +1,1 @@
+"""The rules of the dynamic padder: what each op becomes when its dynamic dimensions are padded to their bounds."""
