@@ -147,3 +147,26 @@ def test_wrong_arguments_name_the_parameter(args: tuple[np.ndarray, ...], text: 
         compiled(module)(*args)
     assert caught.value.status is Status.INVALID_ARGUMENT
     assert text in str(caught.value)
+
+
+def test_two_loops_may_share_condition_and_body() -> None:
+    module = Module("m")
+    main, (x,) = entry(module, V)
+    state = Shape.tuple_of([S, V])
+    cond = module.add_computation("cond")
+    t = param(cond, 0, state)
+    less = ops.CompareAttrs(ComparisonDirection.LT)
+    cond.set_root(cond.add(ops.COMPARE, [element(cond, t, 0), const(cond, 3)], less, shape=P))
+    body = module.add_computation("body")
+    t = param(body, 0, state)
+    value = element(body, t, 1)
+    finish(body, body.add(ops.ADD, [element(body, t, 0), const(body, 1)], shape=S), body.add(ops.ADD, [value, value]))
+    results = []
+    for _ in range(2):
+        init = main.add(ops.TUPLE, [const(main, 0), x], shape=state)
+        results.append(element(main, main.add(ops.WHILE, [init], called=[cond, body], shape=state), 1))
+        x = results[-1]
+    finish(main, *results)
+    once, twice = compiled(module)(X)
+    np.testing.assert_array_equal(once, 8 * X)
+    np.testing.assert_array_equal(twice, 64 * X)

@@ -269,7 +269,7 @@ class Lowerer:
         steps, inner, root = shared
         self._copy_all(out, inst.name, _flat(operands), _flat(inner.parameters))
         out.steps.append(CallStep(inst.name, steps))
-        leaves = self.plan.own_leaves(frame, inst.shape, position)
+        leaves = self.plan.own_leaves(frame, callee.root.shape, position)
         self._copy_all(out, inst.name, root, leaves)
         return leaves
 
