@@ -12,7 +12,7 @@ from xyla.passmgr.rules import has_effect
 def copy_body(
     callee: Computation, into: Computation, args: Sequence[Instruction]
 ) -> tuple[Instruction, list[Instruction]]:
-    """Copies `callee`'s instructions into `into`, parameter i becoming `args[i]`.
+    """Copies `callee`'s instructions into `into`, parameter i becoming `args[i]` (a tuple's elements where it has one).
 
     Returns (what stands for the root, the copies in order). Linear in the callee's size.
     """
@@ -21,6 +21,9 @@ def copy_body(
     for inst in callee.post_order():
         if inst.op is ops.PARAMETER:
             continue
+        if inst.op is ops.GET_TUPLE_ELEMENT and made[inst.operands[0]].op is ops.TUPLE and not _ordered(inst):
+            made[inst] = made[inst.operands[0]].operands[inst.attrs.index]
+            continue
         copy = rewriter.clone_instruction(inst, into, [made[o] for o in inst.operands])
         for before in inst.control_predecessors:
             if before.op is not ops.PARAMETER:
@@ -28,6 +31,10 @@ def copy_body(
         made[inst] = copy
         copies.append(copy)
     return made[callee.root], copies
+
+
+def _ordered(inst: Instruction) -> bool:
+    return bool(inst.control_predecessors or inst.control_successors)
 
 
 def inline(call: Instruction, callee: Computation, args: Sequence[Instruction]) -> list[Instruction]:
