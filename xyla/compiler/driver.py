@@ -78,6 +78,8 @@ def _stats(module: Module, lowerer: Lowerer) -> Stats:
     return stats
 
 
+# Between logical arrays and one device's shard.
+_BORDERS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
 _RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
 
@@ -96,11 +98,19 @@ def _refuse_what_cannot_run(module: Module) -> None:
     for inst in module.instructions():
         if any(leaf.is_buffer for _, leaf in inst.shape.leaves()):
             raise unimplemented(f"%{inst.name} of shape {inst.shape}: buffers are not compiled yet", span=inst.span)
+        if _crosses_border(inst):
+            raise unimplemented(f"%{inst.name}: manually partitioned regions need several devices", span=inst.span)
     if module.entry.root.shape.is_dynamic:
         raise unimplemented(
             f"module {module.name!r} returns {module.entry.root.shape}: results of dynamic size are not compiled yet",
             span=module.entry.root.span,
         )
+
+
+def _crosses_border(inst: Instruction) -> bool:
+    if inst.op is not ops.CUSTOM_CALL or inst.attrs.custom_call_target not in _BORDERS:
+        return False
+    return inst.shape.dims != inst.operands[0].shape.dims
 
 
 def _dump(folder: Path, module: Module, sources: dict[str, KernelSource]) -> None:
