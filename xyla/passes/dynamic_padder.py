@@ -9,6 +9,7 @@ from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.passes.building import Builder, Val, non_fusion_computations
 from xyla.passes.padding import rules as _rules  # noqa: F401  (fills the table)
+from xyla.passes.padding.interfaces import carry_sizes
 from xyla.passes.padding.twin import PAD, Padded, Twin, enter, leave
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
@@ -36,7 +37,7 @@ class DynamicPadder(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Each instruction that has to do with a dynamic dimension, once, operands first."""
-        changed = False
+        changed = carry_sizes(module, ctx)
         for comp in non_fusion_computations(module):
             changed |= _Padder(comp, ctx, self.slice_dynamic_output).run()
         return changed
@@ -115,7 +116,7 @@ def _concerned(comp: Computation) -> list[Instruction]:
     out: list[Instruction] = []
     for inst in comp.post_order():
         open_ = [o for o in inst.operands if o.shape.is_dynamic and o not in settled]
-        if _is_settled(inst) or (inst.op in (ops.TUPLE, ops.CUSTOM_CALL) and not open_):
+        if _is_settled(inst) or (inst.op is ops.TUPLE and not open_):
             settled.add(inst)
         elif (
             inst.op in (ops.GET_DIMENSION_SIZE, ops.SET_DIMENSION_SIZE, ops.PARAMETER)
@@ -128,13 +129,15 @@ def _concerned(comp: Computation) -> list[Instruction]:
 
 def _is_settled(inst: Instruction) -> bool:
     """Static, or handed over by PadToStatic and SliceToDynamic only."""
-    if _calls(inst, "PadToStatic") or _calls(inst, "SliceToDynamic"):
+    if _calls(inst, "PadToStatic"):
+        return inst.operands[0].op is ops.PARAMETER or _is_settled(inst.operands[0])
+    if _calls(inst, "SliceToDynamic"):
         return True
     if inst.op is ops.PARAMETER and not inst.shape.is_dynamic:
         return True
     if inst.op not in (ops.PARAMETER, ops.CUSTOM_CALL) or not inst.shape.is_array or inst.is_root:
         return False
-    handed_on = all(_calls(u, "PadToStatic") for u in inst.users)
+    handed_on = not inst.shape.is_dynamic or all(_calls(u, "PadToStatic") for u in inst.users)
     return handed_on and all(_calls(o, "SliceToDynamic") or not o.shape.is_dynamic for o in inst.operands)
 
 

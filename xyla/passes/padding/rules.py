@@ -110,6 +110,9 @@ def _broadcast(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 @PAD.rule(ops.CUSTOM_CALL)
 def _custom_call(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     """What a call from outside does with the padding is not known: it takes and gives dynamic arrays."""
+    if inst.attrs.custom_call_target == "PadToStatic":
+        x = array(twins[0])
+        return [Padded(x.value, {}), *(Padded(x.size(d), {}) for d in range(len(x.value.dims)))]
     if "DynamicConvolution" in inst.attrs.custom_call_target or inst.shape.is_tuple:
         raise refuse(inst, f"target {inst.attrs.custom_call_target!r}, result {inst.shape}")
     operands = [leave(b, array(t)) for t in twins]
