@@ -13,6 +13,7 @@ from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.hlo_to_program import Lowerer
+from xyla.lowering.layouts import agree
 from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
 from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
@@ -20,6 +21,11 @@ from xyla.runtime.executable import Executable, Stats
 from xyla.runtime.objects import KernelSource, default_store
 from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
+
+_POINT_TO_POINT = frozenset({ops.SEND, ops.SEND_DONE, ops.RECV, ops.RECV_DONE})
+# Between logical arrays and one device's shard.
+_BORDERS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
+_RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
 
 def compile_module(
@@ -39,7 +45,7 @@ def compile_module(
     verify(module)
     _refuse_what_cannot_run(module)
     optimised = optimise(module, passes, fp=fp, dumps=DumpOptions(Path(dump_to) if dump_to else None))
-    module = optimised.module
+    module = agree(optimised.module)
     emitter = CpuEmitter()
     lowerer = Lowerer(module, lambda inst: _unit(emitter, inst))
     if _is_dynamic(module):
@@ -60,6 +66,10 @@ def compile_module(
 
 
 def _unit(emitter: CpuEmitter, inst: Instruction) -> Unit:
+    if inst.op in _POINT_TO_POINT:
+        raise unimplemented(
+            f"%{inst.name} = {inst.op.name}: one device has no peer, and no host channel yet", span=inst.span
+        )
     made = emitter.emit(inst)
     return handler_for(inst, made) if isinstance(made, str) else made
 
@@ -76,11 +86,6 @@ def _stats(module: Module, lowerer: Lowerer) -> Stats:
             case HandlerUnit():
                 stats.handlers.append((f"%{inst.name} = {inst.op.name}", unit.reason))
     return stats
-
-
-# Between logical arrays and one device's shard.
-_BORDERS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
-_RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
 
 def _is_dynamic(module: Module) -> bool:
