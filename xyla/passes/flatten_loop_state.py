@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction
+from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
 from xyla.passes.inlining import copy_body, drop_if_dead
 from xyla.passes.tuple_simplifier import RULES
@@ -11,10 +12,16 @@ from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import erase_dead, run_rules
 
 
+_TRANSFERS = Trait.ASYNC_START | Trait.ASYNC_DONE
+
+
 def flatten_state(loop: Instruction, ctx: PassContext) -> Instruction:
     """while(((a), (b, c))) -> while((a, b, c)), the nested tuples rebuilt where they are used. Returns the loop."""
     shape = loop.shape
     if not shape.is_tuple or not any(s.is_tuple for s in shape.tuple_shapes):
+        return loop
+    # The state of a transfer under way is a tuple that must not be taken apart.
+    if any(i.op.traits & _TRANSFERS for comp in (*loop.called, loop.parent) for i in comp.instructions):
         return loop
     leaves = list(shape.leaves())
     if not ctx.permit("flatten-nested-loop-state", loop):

@@ -61,11 +61,12 @@ class _Scan:
             return False
         if any(key == "_scheduling_group_id" for key, _ in inst.frontend_attributes):
             return False
-        if self._take_branch(inst) or self._select(inst):
+        if self._take_branch(inst):
             return True
         changed = self._merge_results(inst)
         changed |= self._drop_results(inst)
-        return self._drop_operands(inst) or changed
+        changed |= self._drop_operands(inst)
+        return self._select(inst) or changed
 
     def _take_branch(self, inst: Instruction) -> bool:
         """A conditional on a constant, with one branch, or with equal branches is that branch."""
@@ -94,6 +95,7 @@ class _Scan:
             return False
         values = [copy_body(c, inst.parent, [a])[0] for c, a in zip(inst.called, inst.operands[1:], strict=True)]
         self._replace(inst, _select_values(inst, values[0], values[1]))
+        erase_dead(values)
         return True
 
     def _replace(self, inst: Instruction, new: Instruction) -> None:
