@@ -125,6 +125,8 @@ def total_order_key(x: Array, et: ElementType) -> Array:
     """Signed integers that order like XLA's TOTALORDER: -NaN < -inf < ... < -0 < +0 < ... < inf < NaN."""
     bits = bit_view(x, et)
     signed = bits.view(np.dtype(f"i{et.itemsize}")).reshape(np.shape(x))
+    if et.bits < 8:  # stored in a byte's low bits: the sign comes to the top
+        signed = signed << (8 - et.bits)
     magnitude = signed.dtype.type(np.iinfo(signed.dtype).max)
     return np.asarray(signed ^ ((signed >> (8 * et.itemsize - 1)) & magnitude))
 

@@ -45,14 +45,15 @@ class GatherExpander(Expander):
 def expand_gather(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """gather(x, i) = for each index vector: dynamic-slice(x, i[k])."""
     if inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands):
-        raise unimplemented("gather-expander: gather of dynamic shapes", span=inst.span)
+        return None  # the padder makes them static
     count = _count(inst)
     if count >= 2**31:
         raise unimplemented(f"gather-expander: a loop over {count} index vectors", span=inst.span)
     rw.permit()
     b = Builder(rw)
     operand, indices = b.vals(inst.operands)
-    if not inst.shape.num_elements:
+    if not inst.shape.num_elements or 0 in inst.attrs.slice_sizes:
+        # A collapsed dimension of size zero has no element to give: zeros, as the gather does.
         return b.full(0, inst.shape.element_type, inst.shape.dims).inst
     attrs = inst.attrs
     collapsed = {*attrs.collapsed_slice_dims, *attrs.operand_batching_dims}

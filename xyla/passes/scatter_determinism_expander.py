@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xyla.hlo import ops
-from xyla.hlo.module import Instruction
+from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef, Trait
 from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.index_vectors import index_rows, permutation_to
-from xyla.passes.scatter_expander import is_deterministic, numbers_of
+from xyla.passes.retyping import retyped_computation
+from xyla.passes.scatter_expander import is_deterministic, numbers_of, wide_types
 from xyla.passes.vectorise import apply_elementwise
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
@@ -49,11 +50,13 @@ def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None
         return None
     rw.permit()
     b = Builder(rw)
-    operand, updates = b.val(inst.operands[0]), b.val(inst.operands[2])
+    types = wide_types(inst)
+    comp = retyped_computation(inst.called[0], types)
+    operand, updates = (v.convert(types.get(v.et, v.et)) for v in b.vals((inst.operands[0], inst.operands[2])))
     keys, values = _flat(b, inst, operand, updates)
     total, count = operand.shape.num_elements, keys.dims[0]
     keys, values = _sorted_by_key(b, keys, values)
-    values = _segmented_scan(b, inst, keys, values)
+    values = _segmented_scan(b, comp, keys, values)
     following = b.concat([keys.slice([1], [count]), b.full(total, keys.et, [1])], 0)
     # Only the last of a run holds the whole of it; the others, and what was out of bounds, stay out of bounds.
     keys = b.select(keys.ne(following), keys, total)
@@ -61,8 +64,8 @@ def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None
         inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,), index_vector_dim=1, unique_indices=True
     )
     flat = operand.reshape(total)
-    new = b.apply(ops.SCATTER, flat, keys.reshape(count, 1), values, attrs=attrs, called=inst.called)
-    return new.reshape(*inst.shape.dims).inst
+    new = b.apply(ops.SCATTER, flat, keys.reshape(count, 1), values, attrs=attrs, called=[comp])
+    return new.reshape(*inst.shape.dims).convert(inst.shape.element_type).inst
 
 
 def _is_associative(inst: Instruction) -> bool:
@@ -116,13 +119,13 @@ def _sorted_by_key(b: Builder, keys: Val, values: Val) -> tuple[Val, Val]:
     return both.element(0), both.element(1)
 
 
-def _segmented_scan(b: Builder, inst: Instruction, keys: Val, values: Val) -> Val:
+def _segmented_scan(b: Builder, comp: Computation, keys: Val, values: Val) -> Val:
     """Inclusive prefix combinations within runs of equal keys, doubling the distance each step."""
     count, distance = keys.dims[0], 1
     while distance < count:
         before = b.pad(keys.slice([0], [count - distance]), -1, [(distance, 0)])
         earlier = b.pad(values.slice([0], [count - distance]), 0, [(distance, 0)])
-        joined = apply_elementwise(b, inst.called[0], [earlier, values], [values.et])[0]
+        joined = apply_elementwise(b, comp, [earlier, values], [values.et])[0]
         values = b.select(before.eq(keys), joined, values)
         distance *= 2
     return values

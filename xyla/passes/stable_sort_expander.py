@@ -38,8 +38,8 @@ class StableSortExpander(Expander):
 
 def break_ties(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """stable sort(x...) = sort(x..., position) by less(a, b) == less(b, a) ? a.position < b.position : less(a, b)."""
-    if not inst.attrs.is_stable:
-        return None
+    if not inst.attrs.is_stable or any(o.shape.is_dynamic for o in inst.operands):
+        return None  # of dynamic shapes the padder makes static ones
     rw.permit()
     b = Builder(rw)
     operands = b.vals(inst.operands)
@@ -47,10 +47,7 @@ def break_ties(inst: Instruction, rw: Rewrite) -> Instruction | None:
     at = next((i for i, o in enumerate(inst.operands) if _is_position(o, dim)), len(operands))
     if at == len(operands):
         et = S64 if operands[0].dims[dim] > 2**31 - 1 else S32
-        iota = b.iota(et, operands[0].dims, dim)
-        if operands[0].shape.dynamic:
-            rewriter.set_shape(iota.inst, operands[0].shape.without_layout().with_type(et))
-        operands.append(iota)
+        operands.append(b.iota(et, operands[0].dims, dim))
     comparator = _with_ties(inst.called[0], at, operands[at].et)
     attrs = replace(inst.attrs, is_stable=False)
     new = b.apply(ops.SORT, *operands, attrs=attrs, called=[comparator])
