@@ -126,8 +126,10 @@ _KEEPS_SIGN = (
 def non_negative(inst: Instruction, depth: int = DEPTH) -> bool:
     """Whether no element is below zero or -0 (NaN is allowed). False when unsure; an integer square may wrap."""
     et = inst.shape.element_type
-    if et.is_unsigned or et is PRED or inst.op is ops.IOTA:
+    if et.is_unsigned or et is PRED:
         return True
+    if inst.op is ops.IOTA:  # a counter too large for its type wraps
+        return et.is_float or inst.shape.dims[inst.attrs.iota_dimension] <= 1 << (et.bits - 1)
     if et.is_complex or depth == 0:
         return False
     value = splat_value(inst)

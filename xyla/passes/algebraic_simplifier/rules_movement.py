@@ -14,7 +14,6 @@ from xyla.passes.algebraic_simplifier.common import (
     reshape,
     scalar_splat,
     slice_of,
-    squeezed,
     transpose,
     when,
 )
@@ -58,19 +57,6 @@ def broadcast_ones(inst: Instruction, rw: Rewrite) -> Instruction | None:
     own = [i for i, d in enumerate(x.shape.dims) if d != 1]
     small = reshape(rw, x, [x.shape.dims[i] for i in own])
     return broadcast(rw, small, [inst.attrs.dimensions[i] for i in own], inst.shape)
-
-
-@logical
-def broadcast_reshape(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """broadcast(reshape(x)) = broadcast(x), where the reshape only inserts dimensions of size 1."""
-    x = inst.operands[0]
-    if x.op is not ops.RESHAPE or 1 in x.operands[0].shape.dims:
-        return None
-    small = x.operands[0]
-    if squeezed(x.shape.dims) != small.shape.dims or small.shape.dynamic:
-        return None
-    dims = [d for d, n in zip(inst.attrs.dimensions, x.shape.dims, strict=True) if n != 1]
-    return broadcast(rw, small, dims, inst.shape)
 
 
 def broadcast_iota(inst: Instruction, rw: Rewrite) -> Instruction | None:
@@ -247,8 +233,7 @@ TABLE = rule_table(
     (
         [ops.BROADCAST],
         (
-            broadcast_same, broadcast_broadcast, broadcast_degenerate, broadcast_ones, broadcast_reshape,
-            broadcast_iota,
+            broadcast_same, broadcast_broadcast, broadcast_degenerate, broadcast_ones, broadcast_iota,
         ),
     ),
     ([ops.IOTA], (iota_of_one,)),

@@ -113,8 +113,10 @@ def reduce_reshape(inst: Instruction, rw: Rewrite) -> Instruction | None:
     own = [d for d in through if d is not None]
     if len(set(own)) != len(own) or own != sorted(own):
         return None
-    attrs = ops.ReduceAttrs(tuple(kept(base.shape.rank, own)))
-    return rw.add(ops.REDUCE, [base, inst.operands[1]], attrs, called=inst.called)
+    dims = kept(base.shape.rank, own)
+    if any(base.shape.dims[d] == 1 for d in dims):
+        return None  # dropping those is what made the reshape
+    return rw.add(ops.REDUCE, [base, inst.operands[1]], ops.ReduceAttrs(tuple(dims)), called=inst.called)
 
 
 def _place(after: Sequence[int], before: Sequence[int], dim: int) -> int | None:

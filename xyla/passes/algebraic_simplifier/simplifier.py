@@ -29,11 +29,11 @@ from xyla.passes.algebraic_simplifier import (
     rules_views,
 )
 from xyla.passmgr.base import Pass, register
-from xyla.passmgr.context import PassContext
+from xyla.passmgr.context import Fp, PassContext
 from xyla.passmgr.marks import fp_allows, mark_of
 from xyla.passmgr.rules import Rewrite, Rule, RuleTable, run_rules
 
-_FAMILIES = (
+FAMILIES = (
     rules_misc, rules_arithmetic, rules_minmax, rules_compare, rules_elementwise, rules_convert, rules_views,
     rules_movement, rules_slice, rules_indexing, rules_reduce, rules_reduce_window, rules_dot, rules_convolution,
     rules_collectives,
@@ -82,7 +82,7 @@ class AlgebraicSimplifier(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Near linear: a work-list, run again until a whole round finds nothing."""
-        table = self.rules(ctx)
+        table = rules(self, ctx.fp)
         changed = False
         for _ in range(_ROUNDS):
             if not run_rules(module, ctx, table, self._computations(module)):
@@ -90,29 +90,6 @@ class AlgebraicSimplifier(Pass):
             rules_collectives.erase_replaced(module)
             changed = True
         return changed
-
-    def rules(self, ctx: PassContext) -> RuleTable:
-        """The rules by root op under these options and this floating-point mode, in the order they are tried."""
-        table: dict[OpDef[Any], tuple[Rule, ...]] = {}
-        for family in _FAMILIES:
-            for op, rules in family.TABLE.items():
-                chosen = tuple(_bound(r, self.layout_sensitive) for r in rules if self._enabled(r, ctx))
-                if chosen:
-                    table[op] = table.get(op, ()) + chosen
-        return table
-
-    def _enabled(self, rule: Rule, ctx: PassContext) -> bool:
-        mark = mark_of(rule)
-        if mark is not None and not fp_allows(ctx.fp, mark.least):
-            return False
-        only = getattr(rule, "only", None)
-        if only is not None and (only == "physical") != self.layout_sensitive:
-            return False
-        return all(self._gate(gate) for gate in getattr(rule, "gates", ()))
-
-    def _gate(self, gate: str) -> bool:
-        """An option; one that XLA spells as a negative is named by its opposite with a leading `!`."""
-        return not getattr(self, gate[1:]) if gate.startswith("!") else bool(getattr(self, gate))
 
     def _computations(self, module: Module) -> Sequence[Computation]:
         """All but the bodies of fusions and asynchronous starts, whose form a target has settled."""
@@ -123,6 +100,33 @@ class AlgebraicSimplifier(Pass):
             for c in inst.called
         }
         return [c for c in module.computation_post_order() if c not in settled]
+
+
+@functools.lru_cache(maxsize=64)
+def rules(options: AlgebraicSimplifier, fp: Fp) -> RuleTable:
+    """The rules by root op under these options and this floating-point mode, in the order they are tried."""
+    table: dict[OpDef[Any], tuple[Rule, ...]] = {}
+    for family in FAMILIES:
+        for op, candidates in family.TABLE.items():
+            chosen = tuple(_bound(r, options.layout_sensitive) for r in candidates if _enabled(r, options, fp))
+            if chosen:
+                table[op] = table.get(op, ()) + chosen
+    return table
+
+
+def _enabled(rule: Rule, options: AlgebraicSimplifier, fp: Fp) -> bool:
+    mark = mark_of(rule)
+    if mark is not None and not fp_allows(fp, mark.least):
+        return False
+    only = getattr(rule, "only", None)
+    if only is not None and (only == "physical") != options.layout_sensitive:
+        return False
+    return all(_gate(options, gate) for gate in getattr(rule, "gates", ()))
+
+
+def _gate(options: AlgebraicSimplifier, gate: str) -> bool:
+    """An option; one that XLA spells as a negative is named with a leading `!`."""
+    return not getattr(options, gate[1:]) if gate.startswith("!") else bool(getattr(options, gate))
 
 
 def _bound(rule: Rule, layout_sensitive: bool) -> Rule:
