@@ -135,14 +135,19 @@ class Run:
         return changed
 
     def fixpoint(self, item: Fixpoint) -> bool:
-        """Repeats the steps until none changes; past the limit, INTERNAL names those that still do."""
+        """Repeats the steps until none changes. Past the limit those that still do are named: in checked mode by
+        INTERNAL, else by a note, as every round leaves a right program."""
         changed = False
         for _ in range(item.limit):
             active = [s.name for s in item.steps if self.step(s)]
             if not active or self._stopped:
                 return changed
             changed = True
-        raise internal(f"{item.name} does not settle in {item.limit} rounds: {', '.join(active)} undo one another")
+        message = f"{item.name} does not settle in {item.limit} rounds: {', '.join(active)} undo one another"
+        if self.options.checked:
+            raise internal(message)
+        self.ctx.notes.append(message)
+        return changed
 
     def step(self, step: Step) -> bool:
         """Runs one step, unless it is disabled or the module has not changed since it last had nothing to do."""

@@ -28,6 +28,10 @@ __all__ = [
 ]  # fmt: skip
 
 
+# Rewrites of one computation in one run, by its size: sound rule sets stay far below.
+_LEAST_BUDGET, _REWRITES_EACH = 1_000, 50
+
+
 class NotPermitted(Exception):
     """The rewrite limit is reached: the rule being tried must not change anything."""
 
@@ -124,7 +128,10 @@ def rule_table(*entries: tuple[Iterable[OpDef[Any]], Sequence[Rule]]) -> RuleTab
 def run_rules(
     module: Module, ctx: PassContext, table: RuleTable, computations: Iterable[Computation] | None = None
 ) -> bool:
-    """Applies the rules everywhere until none matches; returns whether anything changed."""
+    """Applies the rules everywhere until none matches; returns whether anything changed.
+
+    Rules that undo one another are stopped by a budget of rewrites, with a note in the context.
+    """
     changed = False
     for comp in list(computations if computations is not None else module.computations.values()):
         changed |= _run_computation(comp, ctx, table)
@@ -135,6 +142,7 @@ def _run_computation(comp: Computation, ctx: PassContext, table: RuleTable) -> b
     work = deque(i for i in comp.post_order() if i.op in table)
     queued = set(work)
     changed = False
+    budget = _LEAST_BUDGET + _REWRITES_EACH * len(comp.instructions)
     while work and not ctx.control.stopped:
         inst = work.popleft()
         queued.discard(inst)
@@ -144,6 +152,10 @@ def _run_computation(comp: Computation, ctx: PassContext, table: RuleTable) -> b
         if again is None:
             continue
         changed = True
+        budget -= 1
+        if budget <= 0:
+            ctx.notes.append(f"{ctx.pass_name}: too many rewrites in %{comp.name}: the rules undo one another")
+            break
         for other in again:
             if other.op in table and other not in queued and other in comp.instructions:
                 queued.add(other)
