@@ -8,7 +8,7 @@ from typing import ClassVar
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.passes.building import Builder, Val, non_fusion_computations
-from xyla.passes.padding import rules as _rules  # noqa: F401  (fills the table)
+from xyla.passes.padding import indexing, repacking, rules, windows  # noqa: F401  (they fill the table)
 from xyla.passes.padding.interfaces import carry_sizes
 from xyla.passes.padding.twin import PAD, Padded, Twin, enter, leave
 from xyla.passmgr.base import Pass, register

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xyla.hlo import ops
@@ -33,7 +32,7 @@ def again(b: Builder, inst: Instruction, operands: Sequence[Val]) -> Val:
     return b.apply(inst.op, *operands, attrs=inst.attrs, shape=shape, called=inst.called)
 
 
-@PAD.rule(*(op for op in all_ops() if op.has(Trait.ELEMENTWISE)), ops.COPY, ops.OPT_BARRIER)
+@PAD.rule(*(op for op in all_ops() if op.has(Trait.ELEMENTWISE)), ops.COPY, ops.OPT_BARRIER, ops.MAP)
 def _elementwise(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     """Position by position: what is past the size stays past it."""
     if not all(isinstance(t, Padded) for t in twins):
@@ -103,7 +102,7 @@ def _get_size(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 def _broadcast(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     x = array(twins[0])
     sizes = {inst.attrs.dimensions[d]: s for d, s in x.sizes.items()}
-    _need_all(inst, sizes)
+    need_all(inst, sizes)
     return Padded(again(b, inst, [x.value]), sizes)
 
 
@@ -231,49 +230,6 @@ def _slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     return Padded(again(b, inst, [x.value]), kept)
 
 
-@PAD.rule(ops.RESHAPE)
-def _reshape(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    """A dynamic dimension may be the major one of those that are joined or split; others would leave holes."""
-    x = array(twins[0])
-    sizes: dict[int, Val] = {}
-    for source, target in _common_factors(x.value.dims, inst.shape.dims):
-        found = [d for d in source if d in x.sizes]
-        if not found:
-            continue
-        major = [d for d in source if x.value.dims[d] != 1] or source
-        into = [d for d in target if inst.shape.is_dynamic_dim(d)]
-        rest = [d for d in target if inst.shape.dims[d] != 1] or target
-        if len(found) != 1 or found[0] != major[0] or len(into) != 1 or into[0] != rest[0]:
-            raise refuse(inst, "a dynamic dimension that is not the major one of those joined or split")
-        elements = x.sizes[found[0]] * math.prod(x.value.dims[d] for d in major[1:])
-        sizes[into[0]] = b.binary(ops.DIVIDE, elements, math.prod(inst.shape.dims[d] for d in rest[1:]))
-    _need_all(inst, sizes)
-    return Padded(again(b, inst, [x.value]), sizes)
-
-
-def _common_factors(source: tuple[int, ...], target: tuple[int, ...]) -> list[tuple[list[int], list[int]]]:
-    """Groups of source and target dimensions of equal element counts, in order."""
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(source) or j < len(target):
-        left: list[int] = []
-        right: list[int] = []
-        p = q = 1
-        while True:
-            if p <= q and i < len(source) and (p < q or not left):
-                left.append(i)
-                p *= source[i]
-                i += 1
-            elif j < len(target) and (q < p or not right):
-                right.append(j)
-                q *= target[j]
-                j += 1
-            else:
-                break
-        groups.append((left, right))
-    return groups
-
-
 @PAD.rule(ops.SORT)
 def _sort(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     """What does not count is sorted to the end, by a flag that the comparator looks at first."""
@@ -301,66 +257,13 @@ def _behind(b: Builder, inst: Instruction) -> Computation:
     return inner.finish(inner.select(x.eq(y), plain, y))
 
 
-@PAD.rule(ops.GATHER)
-def _gather(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    """Dynamic batch dimensions of the indices, and dimensions of the operand that are taken whole."""
-    x, indices = (array(t) for t in twins)
-    a = inst.attrs
-    gone = {*a.collapsed_slice_dims, *a.operand_batching_dims}
-    windows = [d for d in range(len(x.value.dims)) if d not in gone]
-    batch = [d for d in range(len(indices.value.dims)) if d != a.index_vector_dim]
-    others = [d for d in range(inst.shape.rank) if d not in a.offset_dims]
-    if a.index_vector_dim in indices.sizes:
-        raise refuse(inst, "index vectors of dynamic size")
-    sizes = {others[batch.index(d)]: s for d, s in indices.sizes.items()}
-    for d, size in x.sizes.items():
-        if d in a.start_index_map or d not in windows or a.slice_sizes[d] != x.value.dims[d]:
-            raise refuse(inst, f"dynamic dimension {d} of the operand is indexed")
-        sizes[sorted(a.offset_dims)[windows.index(d)]] = size
-    return Padded(again(b, inst, [x.value, indices.value]), sizes)
-
-
-@PAD.rule(ops.SCATTER)
-def _scatter(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    """Index vectors past the size point out of bounds: their updates are skipped."""
-    n = len(twins) // 2
-    operands, updates = [array(t) for t in twins[:n]], [array(t) for t in twins[n + 1 :]]
-    indices, a = array(twins[n]), inst.attrs
-    if any(x.sizes for x in operands) or any(d in a.update_window_dims for u in updates for d in u.sizes):
-        raise refuse(inst, "dynamic operands or windows")
-    if (indices.sizes and not a.scatter_dims_to_operand_dims) or a.index_vector_dim in indices.sizes:
-        raise refuse(inst, "dynamic empty index vectors")
-    if not indices.value.et.is_signed:
-        raise refuse(inst, "unsigned indices")
-    batch = [d for d in range(len(indices.value.dims)) if d != a.index_vector_dim]
-    rest = [d for d in range(len(updates[0].value.dims)) if d not in a.update_window_dims]
-    sizes = dict(indices.sizes)
-    for u in updates:
-        sizes.update({batch[rest.index(d)]: s for d, s in u.sizes.items() if batch[rest.index(d)] not in sizes})
-    rows = masked(b, Padded(indices.value, sizes), batch, -1)
-    new = again(b, inst, [*(x.value for x in operands), rows, *(u.value for u in updates)])
-    return Padded(new, {}) if n == 1 else [Padded(new.element(i), {}) for i in range(n)]
-
-
-@PAD.rule(ops.DYNAMIC_SLICE)
-def _dynamic_slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    """Dynamic dimensions are taken whole."""
-    x = array(twins[0])
-    for d in x.sizes:
-        if inst.attrs.sizes[d] != x.value.dims[d] or not inst.shape.is_dynamic_dim(d):
-            raise refuse(inst, f"dynamic dimension {d} is indexed")
-    return Padded(again(b, inst, [array(t).value for t in twins]), x.sizes)
-
-
-for _op in (ops.CALL, ops.WHILE, ops.CONDITIONAL, ops.MAP):
-    PAD.unsupported(_op, "dynamic dimensions are not carried into other computations")
-for _window in (ops.CONVOLUTION, ops.REDUCE_WINDOW, ops.SELECT_AND_SCATTER):
-    PAD.unsupported(_window, "windows over dynamic dimensions")
-PAD.unsupported(ops.DYNAMIC_RESHAPE, "its result would have to be packed")
+for _op in (ops.CALL, ops.WHILE, ops.CONDITIONAL):
+    PAD.unsupported(_op, "its interface is static already where a rewrite limit did not stop that")
+PAD.unsupported(ops.SELECT_AND_SCATTER, "what a window selects would have to be known from the sizes")
 PAD.unsupported(ops.IOTA, "no operand says its size")
 
 
-def _need_all(inst: Instruction, sizes: Sizes) -> None:
+def need_all(inst: Instruction, sizes: Sizes) -> None:
     """Every dynamic dimension of the result has a size."""
     missing = [d for d in range(inst.shape.rank) if inst.shape.is_dynamic_dim(d) and d not in sizes]
     if missing:
