@@ -16,7 +16,6 @@ from xyla.passes.building import Builder, Expander, Val
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import PRED, U32, U64, ElementType, find
-from xyla.support.status import unimplemented
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -29,7 +28,8 @@ _MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
 class RngBitGeneratorExpander(Expander):
     """Writes Philox-4x32-10 and Threefry-2x32-20 out as vector arithmetic over an iota of counters.
 
-    The bits and the new state are those of rng-bit-generator exactly. The default algorithm is Philox.
+    The bits and the new state are rng-bit-generator's exactly. The default algorithm is Philox. States that are not
+    u64[2] or u64[3] (Philox), or u32 forms of those, and types without an integer of their width, stay as they are.
     Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011).
 
         ROOT r = (u64[2], u32[8]) rng-bit-generator(u64[2] state), algorithm=rng_three_fry
@@ -49,8 +49,9 @@ def expand_rng_bit_generator(inst: Instruction, rw: Rewrite) -> Instruction | No
     shape = inst.shape.tuple_shapes[1] if tupled else inst.shape
     threefry = inst.attrs.algorithm is RandomAlgorithm.THREE_FRY
     state_shape = inst.operands[0].shape
-    if not _is_state(state_shape, threefry) or shape.is_dynamic or shape.element_type.is_complex:
-        raise unimplemented(f"rng-bit-generator-expander: {shape} from state {state_shape}", span=inst.span)
+    et = shape.element_type
+    if not _is_state(state_shape, threefry) or shape.is_dynamic or et is PRED or find(f"u{et.bits}") is None:
+        return None
     rw.permit()
     b = Builder(rw)
     words = _words(b.val(inst.operands[0]))
@@ -85,11 +86,8 @@ def _from_words(b: Builder, words: Sequence[Val], shape: Shape) -> Val:
 
 def _as_type(bits: Val, et: ElementType) -> Val:
     """The low bits of u32 or u64 words as `et`."""
-    if et is PRED:
-        raise unimplemented("rng-bit-generator-expander: pred bits")
     unsigned = find(f"u{et.bits}")
-    if unsigned is None:  # 6-bit floats: there is no integer of that width
-        raise unimplemented(f"rng-bit-generator-expander: bits of {et}")
+    assert unsigned is not None
     if unsigned.bits < 8:
         bits = bits & ((1 << unsigned.bits) - 1)
     return bits.convert(unsigned).bitcast(et)

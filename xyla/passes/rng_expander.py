@@ -6,15 +6,17 @@ import math
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, ClassVar
 
-from xyla.hlo import ops
+from xyla.hlo import ops, rewriter
 from xyla.hlo.attr_types import RandomAlgorithm, RandomDistribution
-from xyla.hlo.module import Instruction
+from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
-from xyla.passes.building import Builder, Expander, Val
+from xyla.passes.building import Builder, Expander, Val, expand
 from xyla.passmgr.base import register
+from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import F32, F64, PRED, S64, U32, U64, ElementType
 from xyla.support.status import unimplemented
@@ -39,6 +41,21 @@ class RngExpander(Expander):
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
         return {ops.RNG: expand_rng}
+
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        """Each rng once; then the reads of the state of a computation are put in one order."""
+        changed = expand(module, ctx, self.rules())
+        if changed:
+            for comp in module.computations.values():
+                _in_order(comp)
+        return changed
+
+
+def _in_order(comp: Computation) -> None:
+    """Makes every read of the random state wait for the one before: which draws get which bits is then settled."""
+    reads = [i for i in comp.post_order() if i.op is ops.RNG_GET_AND_UPDATE_STATE]
+    for first, then in pairwise(reads):
+        rewriter.add_control_dependency(first, then)
 
 
 def expand_rng(inst: Instruction, rw: Rewrite) -> Instruction | None:
