@@ -246,6 +246,11 @@ def squeezed(dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(d for d in dims if d != 1)
 
 
+def power_of_two(value: float | None) -> bool:
+    """Whether a number is a power of two or the negative of one."""
+    return value is not None and np.isfinite(value) and value != 0 and abs(np.frexp(value)[0]) == 0.5
+
+
 # -- builders -----------------------------------------------------------------------------------------------------
 
 

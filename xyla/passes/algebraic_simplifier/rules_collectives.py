@@ -8,7 +8,7 @@ from xyla.hlo.module import Instruction, Module
 from xyla.passes.algebraic_simplifier.common import broadcast, evaluate, reducer, scalar_literal, scalar_splat, splat_of
 from xyla.passmgr.context import Fp
 from xyla.passmgr.marks import value_changing
-from xyla.passmgr.rules import Rewrite, rule_table
+from xyla.passmgr.rules import Rewrite, erase_dead, rule_table
 
 _SAME_OPS = (ops.ALL_GATHER, ops.ALL_REDUCE, ops.REDUCE_SCATTER)
 
@@ -68,7 +68,9 @@ def erase_replaced(module: Module) -> None:
         for inst in dead:
             scalar = scalar_splat(inst.operands[0]) if len(inst.operands) == 1 else None
             if scalar is not None and scalar.op is ops.CONSTANT and not inst.control_successors:
+                operands = inst.operands
                 rewriter.erase(inst)
+                erase_dead(operands)
 
 
 TABLE = rule_table(

@@ -158,6 +158,17 @@ def select_equal_fast(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return _select_equal(inst)
 
 
+def select_extremum(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """select(x > y, x, y) = max(x, y) and select(x < y, x, y) = min(x, y), for integers; >= and <= too."""
+    p, x, y = inst.operands
+    if p.op is not ops.COMPARE or not is_integral(inst) or {x, y} != set(p.operands):
+        return None
+    rising = p.attrs.direction in (_D.GT, _D.GE)
+    if not rising and p.attrs.direction not in (_D.LT, _D.LE):
+        return None
+    return rw.binary(ops.MAXIMUM if rising is (p.operands[0] is x) else ops.MINIMUM, x, y)
+
+
 def select_nested(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """select(p, select(p, x, _), y) = select(p, x, y), and the same in the other branch."""
     p, x, y = inst.operands
@@ -196,8 +207,8 @@ TABLE = rule_table(
     (
         [ops.SELECT],
         (
-            select_constant, select_not, select_predicates, select_equal, select_equal_fast, select_nested,
-            select_update,
+            select_constant, select_not, select_predicates, select_equal, select_equal_fast, select_extremum,
+            select_nested, select_update,
         ),
     ),
 )  # fmt: skip

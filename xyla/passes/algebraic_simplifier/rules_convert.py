@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from xyla.hlo import ops
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Instruction
@@ -152,6 +154,25 @@ def constant_splat(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return rw.splat(literal.first, inst.shape)
 
 
+def constant_tuple(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """A constant tuple = tuple of constants."""
+    literal: Literal = inst.attrs.literal
+    if not inst.shape.is_tuple or literal.elided:
+        return None
+    return rw.add(ops.TUPLE, [rw.constant(element) for element in literal.elements])
+
+
+def constant_iota(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """The constant {0, 1, 2, ...} of integers = iota."""
+    literal: Literal = inst.attrs.literal
+    if inst.shape.rank != 1 or not inst.shape.element_type.is_integer or literal.elided or literal.array.size < 3:
+        return None
+    if not bool(np.array_equal(literal.array.astype(np.int64), np.arange(literal.array.size))):
+        return None
+    shape = Shape.array(inst.shape.element_type, inst.shape.dims)
+    return rw.add(ops.IOTA, (), ops.IotaAttrs(0), shape=shape)
+
+
 TABLE = rule_table(
     ([ops.CONVERT], (convert_same, convert_twice, convert_constant, convert_iota)),
     (
@@ -159,5 +180,5 @@ TABLE = rule_table(
         (bitcast_convert_same, bitcast_convert_twice, bitcast_convert_concatenate, bitcast_convert_packed),
     ),
     ([ops.REDUCE_PRECISION], (reduce_precision_same, reduce_precision_twice)),
-    ([ops.CONSTANT], (constant_splat,)),
+    ([ops.CONSTANT], (constant_splat, constant_tuple, constant_iota)),
 )

@@ -109,6 +109,7 @@ def adder(rw: Rewrite, et: ElementType) -> Computation:
 
 
 @logical
+@when("supports_non_canonical_dots")
 def dot_of_transposes(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """dot(transpose(x), transpose(y)) = transpose(dot(x, y)), the dimension numbers mapped."""
     x, y = inst.operands[:2]

@@ -268,6 +268,7 @@ def reduce_concatenate_floats(inst: Instruction, rw: Rewrite) -> Instruction | N
 
 
 @value_changing(Fp.DEFAULT, "sums are contracted in another order")
+@when("supports_non_canonical_dots")
 def reduce_batch_dot(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce-add(dot(x, y), 0) over batch dimensions = dot(x, y) contracting them."""
     op, x = _simple(inst), inst.operands[0]

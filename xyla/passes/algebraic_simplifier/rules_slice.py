@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from xyla.hlo import ops
 from xyla.hlo.attr_types import PaddingDim, SliceDim
 from xyla.hlo.module import Instruction
+from xyla.hlo.shape import Shape
 from xyla.passes.algebraic_simplifier.common import (
     broadcast,
     concatenate,
+    convert,
     integer,
     is_constant,
     kept,
@@ -271,6 +273,50 @@ def dynamic_slice_of_update(inst: Instruction, rw: Rewrite) -> Instruction | Non
     return x.operands[1] if x.operands[2:] == inst.operands[1:] else None
 
 
+def _clamped(rw: Rewrite, start: Instruction, last: int) -> Instruction:
+    """The start as dynamic-slice takes it: within 0 .. last."""
+    et = start.shape.element_type
+    return rw.add(ops.CLAMP, [rw.scalar(0, et), start, rw.scalar(last, et)])
+
+
+def _fits(start: Instruction, last: int) -> bool:
+    et = start.shape.element_type
+    return last < 1 << (et.bits - (1 if et.is_signed else 0))
+
+
+def dynamic_slice_slice(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """dynamic-slice(slice(x), i) = dynamic-slice(x, clamp(i) + start): each clamps for itself; stride 1."""
+    x, starts = inst.operands[0], _starts(inst, 1)
+    if x.op is not ops.SLICE or starts is None or any(s.stride != 1 for s in x.attrs.slice) or not single_user(x):
+        return None
+    base = x.operands[0]
+    if not all(_fits(i, size) for i, size in zip(starts, base.shape.dims, strict=True)):
+        return None
+    moved = []
+    for i, cut, size, count in zip(starts, x.attrs.slice, x.shape.dims, inst.shape.dims, strict=True):
+        start = _clamped(rw, i, size - count)
+        offset = rw.scalar(cut.start, i.shape.element_type)
+        moved.append(rw.binary(ops.ADD, start, offset) if cut.start else start)
+    return _dynamic_slice(rw, base, moved, inst.shape.dims)
+
+
+def dynamic_slice_iota(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """dynamic-slice(iota, i) = clamp(i) + iota."""
+    x, starts = inst.operands[0], _starts(inst, 1)
+    if x.op is not ops.IOTA or starts is None or not inst.shape.element_type.is_integer:
+        return None
+    dim = x.attrs.iota_dimension
+    size, count = x.shape.dims[dim], inst.shape.dims[dim]
+    if count == size or not _fits(starts[dim], size) or size > 1 << (inst.shape.element_type.bits - 1):
+        return None
+    start = convert(rw, _clamped(rw, starts[dim], size - count), inst.shape.element_type)
+    first = broadcast(rw, start, (), inst.shape)
+    if count == 1:
+        return first
+    shape = Shape.array(inst.shape.element_type, inst.shape.dims)
+    return rw.binary(ops.ADD, first, rw.add(ops.IOTA, (), x.attrs, shape=shape))
+
+
 # -- dynamic-update-slice -----------------------------------------------------------------------------------------
 
 
@@ -334,7 +380,7 @@ TABLE = rule_table(
         [ops.DYNAMIC_SLICE],
         (
             dynamic_slice_all, dynamic_slice_constant, dynamic_slice_broadcast, dynamic_slice_transpose,
-            dynamic_slice_reshape, dynamic_slice_of_update,
+            dynamic_slice_reshape, dynamic_slice_of_update, dynamic_slice_slice, dynamic_slice_iota,
         ),
     ),
     (

@@ -23,6 +23,7 @@ from xyla.passes.algebraic_simplifier import (
     rules_minmax,
     rules_misc,
     rules_movement,
+    rules_products,
     rules_reduce,
     rules_reduce_window,
     rules_slice,
@@ -34,9 +35,9 @@ from xyla.passmgr.marks import fp_allows, mark_of
 from xyla.passmgr.rules import Rewrite, Rule, RuleTable, run_rules
 
 FAMILIES = (
-    rules_misc, rules_arithmetic, rules_minmax, rules_compare, rules_elementwise, rules_convert, rules_views,
-    rules_movement, rules_slice, rules_indexing, rules_reduce, rules_reduce_window, rules_dot, rules_convolution,
-    rules_collectives,
+    rules_misc, rules_arithmetic, rules_products, rules_minmax, rules_compare, rules_elementwise, rules_convert,
+    rules_views, rules_movement, rules_slice, rules_indexing, rules_reduce, rules_reduce_window, rules_dot,
+    rules_convolution, rules_collectives,
 )  # fmt: skip
 # Rounds of the whole work-list; each further one only finds what lies more than two levels above a change.
 _ROUNDS = 10
