@@ -98,11 +98,13 @@ def _reshape(inst: Instruction, session: Session) -> Kernel:
 
 @EVAL.rule(ops.DYNAMIC_RESHAPE)
 def _dynamic_reshape(inst: Instruction, session: Session) -> Kernel:
-    bounds = inst.shape.dims
+    shape = inst.shape
+    # A static dimension has its own size, whatever is given for it.
+    bounds = [(d, shape.is_dynamic_dim(i)) for i, d in enumerate(shape.dims)]
 
     def kernel(x: Array, *sizes: Array) -> Array:
         flat = np.asarray(x).reshape(-1)
-        dims = tuple(min(int(s), b) for s, b in zip(sizes, bounds, strict=True))
+        dims = tuple(min(int(s), d) if dynamic else d for s, (d, dynamic) in zip(sizes, bounds, strict=True))
         count = int(np.prod(dims, dtype=np.int64))
         if count > flat.size:
             raise invalid(f"dynamic-reshape of {flat.size} elements to {list(dims)}")

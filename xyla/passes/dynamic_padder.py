@@ -24,8 +24,9 @@ class DynamicPadder(Pass):
 
     Where an op would let elements past the size into its result they are masked first: with the combiner's neutral
     element for a reduction, zero for a dot. Parameters are padded by `PadToStatic`, results cut by `SliceToDynamic`
-    (unless slice_dynamic_output is off, when the padded result is returned). What is not done is refused: dynamic
-    dimensions that loops, branches or calls carry, windows over them, and reshapes that split one unevenly.
+    (unless slice_dynamic_output is off, when the padded result is returned); loops, branches and calls carry sizes
+    along. What is not done is refused by name: select-and-scatter, kernels of dynamic size, indexing into a dynamic
+    dimension by gather, asynchronous calls, reshapes that leave open which dynamic dimension is which.
 
         x = f32[<=8] set-dimension-size(p, n), dimensions={0}
         ROOT r = f32[] reduce(x, zero), to_apply=add
@@ -79,6 +80,11 @@ class _Padder:
                 raise unimplemented(f"dynamic-padder does not pad {inst.op.name!r}: {PAD.why(inst.op)}", span=inst.span)
             twin = rule(b, inst, [self._twin(b, o) for o in inst.operands])
         self.twins[inst] = twin
+        if not inst.shape.is_dynamic and isinstance(twin, Padded) and twin.sizes:
+            why = (
+                f"{inst.op.name} is declared {inst.shape}, but dimension {min(twin.sizes)} is as dynamic as its operand"
+            )
+            raise unimplemented(f"dynamic-padder: {why}", span=inst.span)
         if not inst.shape.is_dynamic and inst.op is not ops.PARAMETER:
             new = self._leave(b, twin)
             rewriter.move_control_dependencies(inst, new.inst)
@@ -135,13 +141,43 @@ def _is_settled(inst: Instruction) -> bool:
         return True
     if inst.op is ops.PARAMETER and not inst.shape.is_dynamic:
         return True
+    if (
+        not inst.is_root
+        and _parameter_of(inst) is not None
+        and (inst.shape.is_tuple or _parameter_of(inst) is not inst)
+    ):
+        return _handed_on(inst)
     if inst.op not in (ops.PARAMETER, ops.CUSTOM_CALL) or not inst.shape.is_array or inst.is_root:
         return False
     handed_on = not inst.shape.is_dynamic or all(_calls(u, "PadToStatic") for u in inst.users)
     return handed_on and all(_calls(o, "SliceToDynamic") or not o.shape.is_dynamic for o in inst.operands)
 
 
+def _parameter_of(inst: Instruction) -> Instruction | None:
+    """The parameter of which `inst` is a part, or which it is."""
+    while inst.op is ops.GET_TUPLE_ELEMENT:
+        inst = inst.operands[0]
+    return inst if inst.op is ops.PARAMETER else None
+
+
+def _handed_on(inst: Instruction) -> bool:
+    """Whether every dynamic array in `inst`, a part of a parameter, goes to PadToStatic and nowhere else."""
+    work = [inst]
+    while work:
+        part = work.pop()
+        if part.is_root and part.shape.is_dynamic:
+            return False
+        if part.shape.is_tuple:
+            if any(u.op is not ops.GET_TUPLE_ELEMENT for u in part.users):
+                return False
+            work.extend(part.users)
+        elif part.shape.is_dynamic and not all(_calls(u, "PadToStatic") for u in part.users):
+            return False
+    return True
+
+
 def _enter_all(b: Builder, x: Val) -> Twin:
+    """The twin of a parameter; every dynamic array in it goes through PadToStatic."""
     if x.shape.is_tuple:
-        raise unimplemented("dynamic-padder: a tuple parameter with dynamic dimensions", span=x.inst.span)
-    return enter(b, x)
+        return [_enter_all(b, x.element(i)) for i in range(len(x.shape.tuple_shapes))]
+    return enter(b, x) if x.shape.is_dynamic else Padded(x, {})

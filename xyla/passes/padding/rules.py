@@ -10,7 +10,8 @@ from xyla.hlo.op_def import Trait, all_ops
 from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Val
 from xyla.passes.padding.neutral import neutral_element
-from xyla.passes.padding.twin import PAD, Padded, Sizes, Twin, enter, leave, masked
+from xyla.passes.padding.twin import PAD, Padded, Sizes, Twin, enter, inside, leave, masked
+from xyla.passmgr.rules import splat_value
 from xyla.support.dtypes import PRED, S32
 from xyla.support.status import XylaError, invalid, unimplemented
 
@@ -87,6 +88,8 @@ def _set_size(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     x, size = array(twins[0]), array(twins[1]).value
     d = inst.attrs.dimension
     value = masked(b, x, [d], 0)
+    if splat_value(size.inst) == x.value.dims[d]:
+        return Padded(value, {i: s for i, s in x.sizes.items() if i != d})
     bound = b.minimum(b.maximum(size, 0), x.value.dims[d])
     return Padded(value, {**x.sizes, d: bound})
 
@@ -143,21 +146,50 @@ def _reverse(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 
 @PAD.rule(ops.REDUCE)
 def _reduce(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    """Past the sizes of reduced dimensions the combiner's neutral element stands."""
+    """Past the sizes of reduced dimensions stands the combiner's neutral element, or else a mark that says so."""
     n = len(inst.operands) // 2
-    operands = [array(t) for t in twins[:n]]
+    operands, inits = [array(t) for t in twins[:n]], [array(t).value for t in twins[n:]]
     dims = inst.attrs.dimensions
-    cut = [d for d in dims if any(d in x.sizes for x in operands)]
-    values = [x.value for x in operands]
-    if cut:
-        neutral = neutral_element(inst.called[0]) if n == 1 else None
-        if neutral is None:
-            raise refuse(inst, "a dynamic dimension is reduced by a combiner whose neutral element is not known")
-        values = [masked(b, operands[0], cut, neutral)]
+    cut = sorted({d for d in dims for x in operands if d in x.sizes})
     kept = [d for d in range(inst.operands[0].shape.rank) if d not in dims]
     sizes = {i: x.sizes[d] for x in operands for i, d in enumerate(kept) if d in x.sizes}
-    new = again(b, inst, [*values, *(array(t).value for t in twins[n:])])
-    return Padded(new, sizes) if n == 1 else [Padded(new.element(i), sizes) for i in range(n)]
+    values = [x.value for x in operands]
+    neutral = neutral_element(inst.called[0]) if cut and n == 1 else None
+    if neutral is not None:
+        values = [masked(b, operands[0], cut, neutral)]
+    if cut and neutral is None:
+        parts = _marked_reduce(b, inst, operands, inits, cut)
+    else:
+        new = again(b, inst, [*values, *inits])
+        parts = [new.element(i) for i in range(n)] if inst.shape.is_tuple else [new]
+    return [Padded(p, sizes) for p in parts] if inst.shape.is_tuple else Padded(parts[0], sizes)
+
+
+def _marked_reduce(
+    b: Builder, inst: Instruction, operands: Sequence[Padded], inits: Sequence[Val], cut: Sequence[int]
+) -> list[Val]:
+    """A reduction whose every element says whether it counts; combining with one that does not gives the other."""
+    sizes = {d: s for x in reversed(operands) for d, s in x.sizes.items() if d in cut}
+    counts = inside(b, Padded(operands[0].value, sizes), cut)
+    assert counts is not None
+    inner = b.inner(f"{inst.called[0].name}_marked")
+    params = inst.called[0].parameters
+    half = len(params) // 2
+    flag = Shape.array(PRED, ())
+    left = [inner.parameter(p.shape) for p in params[:half]]
+    left_counts = inner.parameter(flag)
+    right = [inner.parameter(p.shape) for p in params[half:]]
+    right_counts = inner.parameter(flag)
+    call = inner.apply(ops.CALL, *left, *right, attrs=ops.CallAttrs(), called=inst.called)
+    joined = [call.element(i) for i in range(half)] if call.shape.is_tuple else [call]
+    both = left_counts & right_counts
+    results = [
+        inner.select(both, j, inner.select(left_counts, x, y)) for j, x, y in zip(joined, left, right, strict=True)
+    ]
+    combiner = inner.finish(inner.tuple([*results, left_counts | right_counts]))
+    values = [*(x.value for x in operands), counts, *inits, b.scalar(True, PRED)]
+    new = b.apply(ops.REDUCE, *values, attrs=inst.attrs, called=[combiner])
+    return [new.element(i) for i in range(half)]
 
 
 @PAD.rule(ops.DOT)
