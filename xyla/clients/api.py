@@ -61,8 +61,12 @@ def compile(
     Raises INVALID_ARGUMENT for a malformed program and UNIMPLEMENTED for what has no native form.
     """
     from xyla.compiler.driver import compile_module
+    from xyla.passmgr.context import Fp
 
-    return compile_module(_module(source, args), dump_to=dump_to)
+    modes = [mode.value for mode in Fp]
+    if fp not in modes:
+        raise invalid(f"unknown floating-point mode {fp!r}", hint=f"one of {', '.join(modes)}")
+    return compile_module(_module(source, args), passes=passes, fp=Fp(fp), dump_to=dump_to)
 
 
 def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compiled") -> list[np.ndarray[Any, Any]]:

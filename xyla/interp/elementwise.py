@@ -166,7 +166,7 @@ _binary(ops.XOR, np.bitwise_xor, on_pred=np.logical_xor)
 def _divide(inst: Instruction, session: Session) -> Kernel:
     et = type_of(inst)
     if et.is_complex:
-        return lambda x, y: math_complex.apply_wide(np.divide, et, x, y)
+        return lambda x, y: math_complex.apply_wide(math_complex.divide, et, x, y)
     if et.is_float:
         return _in_compute_type(np.divide, et)
     return _in_compute_type(lambda x, y: integer.divide(np.asarray(x), np.asarray(y), et), et)

@@ -101,8 +101,27 @@ def rsqrt(z: Array) -> Array:
     return np.where(infinite, make(np.zeros_like(inf), np.copysign(0 * inf.dtype.type(1), -z.imag) * 0), out)
 
 
+def divide(x: Array, y: Array) -> Array:
+    """x / y; where the formula gives NaN + NaN i, the infinities and zeros of C99 Annex G."""
+    out = np.asarray(np.divide(x, y))
+    a, b, c, d = np.broadcast_arrays(x.real, x.imag, y.real, y.imag)
+    lost = (np.isnan(out.real) & np.isnan(out.imag)) | (y == 0)
+    infinity = np.copysign(np.inf, c)
+    by_zero = (y == 0) & ~(np.isnan(a) & np.isnan(b))
+    grows = (np.isinf(a) | np.isinf(b)) & np.isfinite(c) & np.isfinite(d) & ~by_zero
+    vanishes = (np.isinf(c) | np.isinf(d)) & np.isfinite(a) & np.isfinite(b)
+    p, q, r, s = (np.copysign(np.where(np.isinf(v), 1.0, 0.0), v) for v in (a, b, c, d))
+    for where, value in (
+        (by_zero, make(infinity * a, infinity * b)),
+        (grows, make(np.inf * (p * c + q * d), np.inf * (q * c - p * d))),
+        (vanishes, make(0.0 * (a * r + b * s), 0.0 * (b * r - a * s))),
+    ):
+        out = np.where(lost & where, value, out)
+    return out
+
+
 def power(x: Array, y: Array) -> Array:
-    """x^y = exp(y log x) in polar form; x^0 = 1, 0^y = 0 for Re y > 0."""
+    """x^y = exp(y log x) in polar form; x^0 = 1, 0^y = 0 for positive real y."""
     r, theta = magnitude(x), np.arctan2(x.imag, x.real)
     log_r = np.log(r)
     a, b = y.real, y.imag
@@ -110,7 +129,7 @@ def power(x: Array, y: Array) -> Array:
     phi = b * log_r + a * theta
     out = make(rho * np.cos(phi), rho * np.sin(phi))
     one, zero = np.ones_like(out), np.zeros_like(out)
-    out = np.where((x == 0) & (a > 0), zero, out)
+    out = np.where((x == 0) & (a > 0) & (b == 0), zero, out)
     return np.where(y == 0, one, out)
 
 

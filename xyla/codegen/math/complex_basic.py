@@ -102,7 +102,7 @@ def _divide_edges(b: Builder, x: Cx, y: Cx, plain: Cx, denominator: Val) -> Cx:
     unit = b.copysign(INF, y.re)
     re = b.select(by_zero, b.fmul(unit, x.re), plain.re)
     im = b.select(by_zero, b.fmul(unit, x.im), plain.im)
-    grows = b.and_(b.and_(infinite_x, finite_y), lost)
+    grows = b.and_(b.and_(infinite_x, finite_y), b.and_(lost, b.not_(by_zero)))
     a, c = _unit(b, x.re), _unit(b, x.im)
     re = b.select(grows, b.fmul(b.fadd(b.fmul(a, y.re), b.fmul(c, y.im)), INF), re)
     im = b.select(grows, b.fmul(b.fsub(b.fmul(c, y.re), b.fmul(a, y.im)), INF), im)

@@ -27,17 +27,19 @@ def _step(name: str, why: str, of: str = "", options: dict[str, Any] | None = No
 
 
 _ZERO_SIZED = ("zero-sized-hlo-elimination", "no later pass has to think of arrays without elements")
+_BITCASTS = ("bitcast-expander", "layouts are a choice from here on: nothing reads an operand's")
 _INDEX_SPLITTER = ("dynamic-index-splitter", "start indices are scalars from here on, in one form")
 _INLINER = ("call-inliner", "the passes below see one computation at a time")
 _BATCH_NORM = ("batchnorm-expander", "batch normalisation has no kernel; its parts fuse and simplify")
 
 
 def _cpu_expanders() -> tuple[Step, ...]:
-    return _steps((_ZERO_SIZED, _INDEX_SPLITTER, _INLINER, _BATCH_NORM))
+    return _steps((_BITCASTS, _ZERO_SIZED, _INDEX_SPLITTER, _INLINER, _BATCH_NORM))
 
 
 def _all_expanders() -> tuple[Step, ...]:
     return _steps((
+        _BITCASTS,
         ("all-gather-decomposer", "an all-gather becomes an all-reduce: one collective less to implement"),
         ("all-to-all-decomposer", "the array form becomes the tuple form"),
         ("operand-upcaster", "operands have the type of the accumulator"),
@@ -90,6 +92,7 @@ def _cleanup() -> tuple[Step, ...]:
 
 
 ORDERINGS = (
+    Before("bitcast-expander", "algsimp", "rules replace values by others of another layout"),
     Before("zero-sized-hlo-elimination", "algsimp", "peephole rules may divide by a dimension's size"),
     Before("dynamic-index-splitter", "algsimp", "rules match start indices that are scalars"),
     Before("call-inliner", "algsimp", "rules see one computation only"),
