@@ -23,10 +23,10 @@ class CallInliner(Pass):
 
         ROOT c = call(x), to_apply={p -> negate(p)}      ==>      ROOT n = negate(x)
 
-    Everything is inlined while the module stays within `growth` times its size (and `room` instructions more). Beyond
-    that, only callees with one caller and those of at most `small` instructions are: deeply shared programs stay
-    linear. Calls marked `inlineable="false"`, calls on the host and bodies of manual regions stay; so do composites
-    whose names are in `composites_to_preserve` (separated by `;`, `*` for all).
+    Everything is inlined if the result has at most `limit` instructions. If not, only callees with one caller and
+    those of at most `small` instructions are: deeply shared programs stay linear. Calls marked `inlineable="false"`,
+    calls on the host and bodies of manual regions stay; so do composites whose names are in `composites_to_preserve`
+    (separated by `;`, `*` for all).
 
     single_call_site: inlines only callees with one caller.
     """
@@ -34,8 +34,7 @@ class CallInliner(Pass):
     name: ClassVar[str] = "call-inliner"
     single_call_site: bool = False
     composites_to_preserve: str = ""
-    growth: int = 4
-    room: int = 20000
+    limit: int = 10000
     small: int = 24
 
     def run(self, module: Module, ctx: PassContext) -> bool:
@@ -60,7 +59,7 @@ def _inline_calls(comp: Computation, plan: _Plan, ctx: PassContext) -> bool:
         if not ctx.permit("inline-call", call):
             return changed
         copies = inline(call, callee, call.operands)
-        plan.forget(call, callee)
+        drop_if_dead(callee)
         changed = True
         work.extend(i for i in reversed(copies) if i.op is ops.CALL)
     return changed
@@ -73,24 +72,16 @@ class _Plan:
         self.options = options
         self.composites = frozenset(filter(None, options.composites_to_preserve.split(";")))
         order = module.computation_post_order()
-        self.sites = {c: self._sites(c) for c in order}
-        limit = max(options.growth * module.num_instructions, module.num_instructions + options.room)
+        self.sites = {c: sum(c.callers.values()) for c in order}
         self.inlined = {c for c in order if self._inlinable(c)}
         if options.single_call_site:
             self.inlined = {c for c in self.inlined if self.sites[c] == 1}
-        elif self._total_size(order, self.inlined) > limit:
+        elif self._total_size(order, self.inlined) > options.limit:
             self.inlined = self._chosen(order)
 
     def wants(self, call: Instruction) -> bool:
         """Whether a call is to be inlined."""
         return call.called[0] in self.inlined and self._allows(call)
-
-    def forget(self, call: Instruction, callee: Computation) -> None:
-        """After inlining: drops the callee when nothing else calls it."""
-        drop_if_dead(callee)
-
-    def _sites(self, comp: Computation) -> int:
-        return sum(comp.callers.values())
 
     def _inlinable(self, comp: Computation) -> bool:
         if comp.is_entry or any(word in comp.name for word in _MANUAL):
@@ -116,8 +107,7 @@ class _Plan:
     def _sizes(self, order: list[Computation], inlined: set[Computation]) -> dict[Computation, int]:
         sizes: dict[Computation, int] = {}
         for comp in order:
-            calls = [i.called[0] for i in comp.instructions if i.op is ops.CALL and i.called[0] in inlined]
-            sizes[comp] = len(comp.instructions) + sum(sizes[c] for c in calls)
+            sizes[comp] = _size(comp, sizes, inlined)
         return sizes
 
     def _chosen(self, order: list[Computation]) -> set[Computation]:
@@ -125,8 +115,18 @@ class _Plan:
         chosen: set[Computation] = set()
         sizes: dict[Computation, int] = {}
         for comp in order:
-            calls = [i.called[0] for i in comp.instructions if i.op is ops.CALL and i.called[0] in chosen]
-            sizes[comp] = len(comp.instructions) + sum(sizes[c] for c in calls)
+            sizes[comp] = _size(comp, sizes, chosen)
             if comp in self.inlined and (self.sites[comp] == 1 or sizes[comp] <= self.options.small):
                 chosen.add(comp)
         return chosen
+
+
+def _size(comp: Computation, sizes: dict[Computation, int], inlined: set[Computation]) -> int:
+    """The instructions of `comp` once its calls of `inlined` computations are bodies (parameters and calls go)."""
+    total = 0
+    for inst in comp.instructions:
+        if inst.op is ops.CALL and inst.called[0] in inlined:
+            total += sizes[inst.called[0]]
+        elif inst.op is not ops.PARAMETER:
+            total += 1
+    return total

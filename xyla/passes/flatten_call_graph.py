@@ -29,7 +29,7 @@ class FlattenCallGraph(Pass):
     """
 
     name: ClassVar[str] = "flatten-call-graph"
-    limit: int = 200000
+    limit: int = 20000
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Linear in the size of the result; callers first, so that copies are taken apart in turn."""
@@ -52,7 +52,9 @@ class FlattenCallGraph(Pass):
                         continue
                     added += len(callee.instructions)
                     if added > self.limit:
-                        ctx.notes.append(f"flatten-call-graph: {callee.name} stays shared: {self.limit} copies made")
+                        ctx.notes.append(
+                            f"flatten-call-graph: {callee.name} stays shared: the limit is {self.limit} instructions"
+                        )
                         return changed
                     if not ctx.permit("copy-shared-computation", inst):
                         return changed
