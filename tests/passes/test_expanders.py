@@ -162,6 +162,19 @@ def test_scatter(text: str) -> None:
     _changed("scatter-expander", narrow, seeds=range(4))
 
 
+@pytest.mark.parametrize("name", ["scatter-expander", "scatter-determinism-expander"])
+def test_windows_out_of_bounds_anywhere_are_skipped_whole(name: str) -> None:
+    module = _module(
+        "x = f32[4,4] parameter(0)\ni = s32[6,2] parameter(1)\nu = f32[6,2,2] parameter(2)\n"
+        "ROOT s = f32[4,4] scatter(x, i, u), update_window_dims={1,2}, inserted_window_dims={}, "
+        "scatter_dims_to_operand_dims={0,1}, index_vector_dim=1, to_apply=add",
+        _ADD.format("f32"),
+    )
+    places = [[-1, 0], [3, 0], [2, 2], [0, 3], [0, -2], [2**31 - 1, -(2**31)]]
+    x, u = np.arange(16, dtype=np.float32).reshape(4, 4), np.arange(1, 25, dtype=np.float32).reshape(6, 2, 2)
+    _changed(name, module, [x, np.array(places, np.int32), u])
+
+
 @pytest.mark.parametrize("text", _SCATTERS)
 def test_scatter_in_one_order(text: str) -> None:
     """Small integers as floats: sums are exact in every order."""
