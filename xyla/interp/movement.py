@@ -199,7 +199,8 @@ def clamp_starts(starts: Sequence[Value], dims: Sequence[int], sizes: Sequence[i
     """Start indices moved so that a window of `sizes` lies inside `dims`. `starts`: scalars, or one vector."""
     if len(starts) == 1 and np.ndim(starts[0]) == 1:
         starts = list(starts[0])
-    return [min(max(int(s), 0), d - n) for s, d, n in zip(starts, dims, sizes, strict=True)]
+    # A dynamic dimension may be shorter than a window that takes all of it.
+    return [max(min(int(s), d - n), 0) for s, d, n in zip(starts, dims, sizes, strict=True)]
 
 
 @EVAL.rule(ops.DYNAMIC_SLICE)
