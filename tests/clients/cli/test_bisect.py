@@ -144,4 +144,4 @@ def test_validate_names_step_rewrite_and_distance(tmp_path: Path, capsys: pytest
     assert "by rule abs_of_square" in out
     assert "model.py:42" in out
     assert main([*common, "--passes=dce"]) == 0
-    assert "none its results" in capsys.readouterr().out
+    assert "none changed its results" in capsys.readouterr().out

@@ -51,9 +51,16 @@ def mismatch(got: Sequence[Array], want: Sequence[Array], length: int, tolerance
         at = tuple(int(k) for k in np.argwhere(apart)[0]) if a.ndim else ()
         return (
             f"result {i}{list(at) if at else ''} is {a[at]}, expected {b[at]}; "
-            f"{result.mismatches} of {a.size} differ, by at most {result.max_ulp:.3g} ULP"
+            f"{result.mismatches} of {a.size} differ, by at most {distance(a, b)}"
         )
     return None
+
+
+def distance(got: Array, want: Array) -> str:
+    """How far two arrays of one type are apart at most, in words: ULP for floats, else the difference."""
+    result = compare(got, want)
+    exact = want.dtype.kind in "iub" or "int" in want.dtype.name
+    return f"{result.max_abs:.6g}" if exact else f"{result.max_ulp:.3g} ULP"
 
 
 class _Enough(Exception):

@@ -18,9 +18,9 @@ import numpy as np
 
 from xyla import interp
 from xyla.clients.cli.passes import PassOptions, chosen_pipeline, load_passes, print_tables
-from xyla.clients.cli.trial_worker import mismatch, program_and_arguments
+from xyla.clients.cli.trial_worker import distance, mismatch, program_and_arguments
 from xyla.clients.cli.trials import Job
-from xyla.clients.compare import compare, max_ulp, reduction_length
+from xyla.clients.compare import compare, reduction_length
 from xyla.hlo import rewriter
 from xyla.hlo.module import Computation, Module
 from xyla.interp.arguments import bind_arguments
@@ -37,12 +37,12 @@ _NAME = re.compile(r"(?:ROOT )?%?([^\s=]+) =")
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """A changing step: how far its results are from the original's at most, in ULP, and what is wrong if anything."""
+    """A changing step: how far its results are from the original's at most, and what is wrong if anything."""
 
     step: str
     rewrites: int
     instructions: int
-    ulp: float
+    farthest: str
     problem: str | None
 
 
@@ -76,7 +76,7 @@ class Validator:
         problem = mismatch(got, self._expected, self._length, self.tolerance)
         made = self.control.number - self._number
         self._number = self.control.number
-        self.results.append(StepResult(name, made, module.num_instructions, _ulp(got, self._expected), problem))
+        self.results.append(StepResult(name, made, module.num_instructions, _farthest(got, self._expected), problem))
         if problem is not None:
             self.culprit = self._blame(module)
         self.log.seek(0)
@@ -95,7 +95,7 @@ class Validator:
             if not compare(new, old, self._length, self.tolerance).ok:
                 source = f"\n  source  {entry['source']}" if entry["source"] else ""
                 return (
-                    f"rewrite {entry['number']}, by rule {entry['rule']}, {max_ulp_text(new, old)} apart\n"
+                    f"rewrite {entry['number']}, by rule {entry['rule']}, {distance(new, old)} apart\n"
                     f"  before  {entry['old']}\n  after   {entry['new']}{source}"
                 )
         return f"none of its {len(entries)} rewrites shows it in the entry computation: xyla bisect finds the one"
@@ -106,16 +106,11 @@ def _name(text: str) -> str:
     return found[1] if found else ""
 
 
-def max_ulp_text(got: Array, want: Array) -> str:
-    """The distance of two arrays in words: ULP for floats, else the largest difference."""
-    result = compare(got, want)
-    if want.dtype.kind in "iub" or "int" in want.dtype.name:
-        return f"{result.max_abs:.6g}"
-    return f"{max_ulp(got, want):.6g} ULP"
-
-
-def _ulp(got: Sequence[Array], want: Sequence[Array]) -> float:
-    return max((compare(np.asarray(a), np.asarray(b)).max_ulp for a, b in zip(got, want, strict=True)), default=0.0)
+def _farthest(got: Sequence[Array], want: Sequence[Array]) -> str:
+    """The distance of the result that is farthest from what it should be."""
+    pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(got, want, strict=True)]
+    worst = max(pairs, key=lambda pair: compare(*pair).max_ulp, default=None)
+    return "0" if worst is None else distance(*worst)
 
 
 def entry_values(module: Module, args: Sequence[Any]) -> dict[str, Array]:
@@ -151,7 +146,7 @@ def execute(job: Job) -> int:
     run.pipeline(pipeline)
     print_tables([_table(validator.results)], sys.stdout)
     if validator.culprit is None:
-        sys.stdout.write(f"{len(validator.results)} steps changed the program, none its results\n")
+        sys.stdout.write(f"steps that changed the program: {len(validator.results)}; none changed its results\n")
         return OK
     bad = validator.results[-1]
     sys.stdout.write(f"step {bad.step} changes the results: {bad.problem}\n{validator.culprit}\n")
@@ -160,9 +155,8 @@ def execute(job: Job) -> int:
 
 def _table(results: Sequence[StepResult]) -> Table:
     rows = tuple(
-        (r.step, str(r.rewrites), str(r.instructions), f"{r.ulp:.3g}", "differs" if r.problem else "ok")
-        for r in results
+        (r.step, str(r.rewrites), str(r.instructions), r.farthest, "differs" if r.problem else "ok") for r in results
     )
     return Table("results after each step that changed the program, against the original's", (
-        "step", "rewrites", "instructions", "max ulp", "verdict",
+        "step", "rewrites", "instructions", "farthest", "verdict",
     ), rows)  # fmt: skip
