@@ -105,7 +105,8 @@ def _merge_sort(rows: list[Array], compare: Compare) -> Array:
             hi = np.where(open_ & ~passes, mid, hi)
         start = (block & ~1) * width
         place = start + (position - block * width) + (lo - np.minimum(base, n))
-        merged = np.empty_like(order)
+        # Where the comparator contradicts itself two elements claim one place: what no one claims must stay an index.
+        merged = np.zeros_like(order)
         np.put_along_axis(merged, np.clip(place, 0, n - 1), order, -1)
         order = merged
         width *= 2
