@@ -12,6 +12,8 @@ from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import F32, ElementType
 
@@ -77,6 +79,7 @@ class _Norm:
         return self.b.tuple([v.convert(s.element_type) for v, s in zip(values, shapes, strict=True)]).inst
 
 
+@value_changing(Fp.DEFAULT, "batch statistics and normalisation round step by step")
 def expand_training(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """(normalised x * scale + offset, mean, variance)."""
     n = _Norm(inst, rw)
@@ -88,6 +91,7 @@ def expand_training(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return n.results(normal * n.spread(scale) + n.spread(offset), mean, variance)
 
 
+@value_changing(Fp.DEFAULT, "the normalisation rounds step by step")
 def expand_inference(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """(x - mean) * rsqrt(variance + epsilon) * scale + offset."""
     n = _Norm(inst, rw)
@@ -96,6 +100,7 @@ def expand_inference(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return (normal * n.spread(scale) + n.spread(offset)).convert(inst.shape.element_type).inst
 
 
+@value_changing(Fp.DEFAULT, "gradients of a batch normalisation round step by step")
 def expand_grad(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """(grad of x, of scale, of offset), from x, scale, mean, variance and the grad of the output."""
     n = _Norm(inst, rw)

@@ -25,6 +25,7 @@ from xyla.hlo.op_def import NO_ATTRS, Attrs, OpDef
 from xyla.hlo.shape import Shape
 from xyla.passmgr.base import Pass
 from xyla.passmgr.context import PassContext
+from xyla.passmgr.marks import fp_allows, mark_of
 from xyla.passmgr.rules import NotPermitted, Rewrite, Rule, has_effect
 from xyla.support.dtypes import PRED, S32, ElementType
 
@@ -62,6 +63,9 @@ def expand(module: Module, ctx: PassContext, table: Mapping[OpDef[Any], Rule]) -
 
 def expand_one(inst: Instruction, ctx: PassContext, rule: Rule) -> bool:
     """Tries `rule` at `inst` and puts its result in place; returns whether it did."""
+    mark = mark_of(rule)
+    if mark is not None and not fp_allows(ctx.fp, mark.least):
+        return False
     rw = Rewrite(ctx, rule.__name__, inst)
     try:
         new = rule(inst, rw)

@@ -12,6 +12,8 @@ from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.linear_algebra import adjoint, batched, column, compute_type, matmul, real, row, triangle
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import PRED, S32
 from xyla.support.status import unimplemented
@@ -35,6 +37,7 @@ class CholeskyExpander(Expander):
         return {ops.CHOLESKY: expand_cholesky}
 
 
+@value_changing(Fp.DEFAULT, "the factor rounds as a column-wise factorisation does")
 def expand_cholesky(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """l with l l^H = a, or u = l^H with u^H u = a."""
     et = inst.shape.element_type

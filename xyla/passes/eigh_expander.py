@@ -13,6 +13,8 @@ from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.linear_algebra import adjoint, batched, compute_type, conj, identity, real, triangle
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import S32
 
@@ -37,6 +39,7 @@ class EighExpander(Expander):
         return {ops.CUSTOM_CALL: expand_eigh}
 
 
+@value_changing(Fp.DEFAULT, "eigenvalues and vectors are accurate to the tolerance asked for")
 def expand_eigh(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """Eigh(a) = (v, w) with a v = v diag(w)."""
     if inst.attrs.custom_call_target != "Eigh" or not inst.shape.is_tuple or inst.shape.is_dynamic:

@@ -11,10 +11,14 @@ from xyla.passes.building import expand_one, non_fusion_computations
 from xyla.passes.retyping import TypeMap, is_arithmetic, run_in, uses
 from xyla.passes.type_rules import wider
 from xyla.passmgr.base import Pass, register
-from xyla.passmgr.context import PassContext
-from xyla.passmgr.rules import Rewrite, Rule
+from xyla.passmgr.context import Fp, PassContext
+from xyla.passmgr.rules import Rewrite, Rule, fp_allows
 from xyla.support.dtypes import find
 from xyla.support.status import invalid
+
+VALUE_CHANGING = {
+    "reduce_in_wider_type": (Fp.DEFAULT, "a reduction of a narrow float rounds once, at its end, not at every step"),
+}
 
 
 @register
@@ -22,9 +26,9 @@ from xyla.support.status import invalid
 class ElementTypeConverter(Pass):
     """Computes in `replace_with` what is written in `eliminate`: converts operands, and the result back.
 
-    Data keeps its type where it is only moved or stored. Computations that ops call are converted on their own, so that
-    each operation still rounds to the eliminated type: nothing changes but where the rounding is written.
-    `replace_with` must hold every value of `eliminate`.
+    Data keeps its type where it is only moved or stored. A reduction accumulates in `replace_with` and rounds once, at
+    its end (unless fp is strict: then it stays); what other ops call is converted on its own, so that each operation
+    there still rounds. `replace_with` must hold every value of `eliminate`.
 
         ROOT a = bf16[4] add(x, y)
           ==>  s = f32[4] add(convert(x), convert(y))
@@ -37,7 +41,7 @@ class ElementTypeConverter(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Each instruction once."""
-        return convert_types(module, ctx, type_map(self.eliminate, self.replace_with), _reductions_apart)
+        return convert_types(module, ctx, type_map(self.eliminate, self.replace_with), is_arithmetic)
 
 
 def type_map(eliminate: str, replace_with: str) -> TypeMap:
@@ -50,10 +54,6 @@ def type_map(eliminate: str, replace_with: str) -> TypeMap:
     return {low: high}
 
 
-def _reductions_apart(inst: Instruction) -> bool:
-    return is_arithmetic(inst) and not inst.called
-
-
 def convert_types(module: Module, ctx: PassContext, types: TypeMap, wanted: Callable[[Instruction], bool]) -> bool:
     """Runs every wanted instruction that uses one of the types in its replacement; returns whether any did."""
 
@@ -61,12 +61,17 @@ def convert_types(module: Module, ctx: PassContext, types: TypeMap, wanted: Call
         """op(x: low) = convert<low>(op(convert<high>(x)))."""
         return run_in(inst, rw, types)
 
-    rule: Rule = run_in_wider_type
+    def reduce_in_wider_type(inst: Instruction, rw: Rewrite) -> Instruction | None:
+        """reduce(x: low, add) = convert<low>(reduce(convert<high>(x), add in high))."""
+        return run_in(inst, rw, types)
+
+    reductions = fp_allows(ctx.fp, VALUE_CHANGING["reduce_in_wider_type"][0])
     changed = False
     for comp in non_fusion_computations(module):
         for inst in comp.post_order():
             if ctx.control.stopped:
                 return changed
-            if uses(inst, types) and wanted(inst):
+            if uses(inst, types) and wanted(inst) and (reductions or not inst.called):
+                rule: Rule = reduce_in_wider_type if inst.called else run_in_wider_type
                 changed |= expand_one(inst, ctx, rule)
     return changed

@@ -11,6 +11,8 @@ from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 
 
@@ -34,6 +36,7 @@ class LogisticExpander(Expander):
         return {ops.LOGISTIC: expand_logistic}
 
 
+@value_changing(Fp.DEFAULT, "logistic is computed from exponential, within 3 ULP")
 def expand_logistic(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """logistic(x) = select(x < 0, z, 1) / (1 + z), z = exp(-|x|)."""
     rw.permit()

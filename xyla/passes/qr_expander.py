@@ -12,6 +12,8 @@ from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.linear_algebra import adjoint, batched, column, compute_type, conj, identity, matmul, real
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import S32
 
@@ -34,6 +36,7 @@ class QrExpander(Expander):
         return {ops.CUSTOM_CALL: expand_qr}
 
 
+@value_changing(Fp.DEFAULT, "the reflectors round as a column-wise factorisation does")
 def expand_qr(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """Qr(a) = (packed reflectors, tau); ProductOfElementaryHouseholderReflectors(a, tau) = q."""
     target = inst.attrs.custom_call_target

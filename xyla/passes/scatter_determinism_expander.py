@@ -14,10 +14,10 @@ from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.index_vectors import index_rows, permutation_to
 from xyla.passes.retyping import retyped_computation
-from xyla.passes.scatter_expander import is_deterministic, numbers_of, wide_types
+from xyla.passes.scatter_expander import VALUE_CHANGING, is_deterministic, numbers_of, wide_types
 from xyla.passes.vectorise import apply_elementwise
 from xyla.passmgr.base import register
-from xyla.passmgr.rules import Rewrite, Rule
+from xyla.passmgr.rules import Rewrite, Rule, fp_allows
 from xyla.support.dtypes import PRED, S32, S64
 
 
@@ -50,7 +50,7 @@ def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None
         return None
     rw.permit()
     b = Builder(rw)
-    types = wide_types(inst)
+    types = wide_types(inst) if fp_allows(rw.fp, VALUE_CHANGING["combine_in_f32"][0]) else {}
     comp = retyped_computation(inst.called[0], types)
     operand, updates = (v.convert(types.get(v.et, v.et)) for v in b.vals((inst.operands[0], inst.operands[2])))
     keys, values = _flat(b, inst, operand, updates)

@@ -16,10 +16,14 @@ from xyla.passes.retyping import TypeMap, can_retype, retyped_computation
 from xyla.passes.type_rules import wider
 from xyla.passes.vectorise import apply_elementwise, can_vectorise
 from xyla.passmgr.base import register
-from xyla.passmgr.rules import Rewrite, Rule
+from xyla.passmgr.context import Fp
+from xyla.passmgr.rules import Rewrite, Rule, fp_allows
 from xyla.support.dtypes import F32, PRED
 from xyla.support.status import invalid, unimplemented
 
+VALUE_CHANGING = {
+    "combine_in_f32": (Fp.DEFAULT, "many updates of a narrow float round once, at the end, not one by one"),
+}
 # Up to this many updates each rounds to the operand's own type; more would drown in their rounding.
 _FEW = 64
 _MODES = ("all", "simple", "indeterministic")
@@ -71,7 +75,8 @@ def expand_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None:
     operands, indices, updates = values[:n], values[n], values[n + 1 :]
     results = operands
     if count and updates[0].shape.num_elements:
-        results = _scatter_wide(b, inst, operands, indices, updates, count)
+        types = wide_types(inst) if fp_allows(rw.fp, VALUE_CHANGING["combine_in_f32"][0]) else {}
+        results = _scatter_wide(b, inst, types, (operands, indices, updates), count)
     if inst.shape.is_tuple:
         return b.tuple(results).inst
     if results[0].inst is inst.operands[0]:  # nothing is written
@@ -131,11 +136,11 @@ def _window_elements(inst: Instruction) -> int:
 
 
 def _scatter_wide(
-    b: Builder, inst: Instruction, operands: list[Val], indices: Val, updates: list[Val], count: int
+    b: Builder, inst: Instruction, types: TypeMap, values: tuple[list[Val], Val, list[Val]], count: int
 ) -> list[Val]:
     """Many updates of a narrow float combine in f32 and round once, where the combiner allows it."""
     comp = inst.called[0]
-    types = wide_types(inst)
+    operands, indices, updates = values
     if count <= _FEW or not types:
         return _scatter(b, inst, comp, operands, indices, updates, count)
     wide = [v.convert(types.get(v.et, v.et)) for v in (*operands, *updates)]

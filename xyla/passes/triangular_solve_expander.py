@@ -13,8 +13,12 @@ from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.linear_algebra import batched, compute_type, conj, matmul, row, triangle
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.status import unimplemented
+
+VALUE_CHANGING = {"expand_triangular_solve": (Fp.DEFAULT, "the solution rounds as blocked substitution does")}
 
 
 @register
@@ -36,6 +40,7 @@ class TriangularSolveExpander(Expander):
         """The op and its rule."""
         block = max(self.block_size, 1)
 
+        @value_changing(*VALUE_CHANGING["expand_triangular_solve"])
         def expand_triangular_solve(inst: Instruction, rw: Rewrite) -> Instruction | None:
             """x = op(a)^-1 b or b op(a)^-1."""
             return _expand(inst, rw, block)
