@@ -341,3 +341,29 @@ def test_stopping_the_padder_anywhere_is_sound(limit: int) -> None:
     outcome = apply_pass(parse_passes("dynamic-padder")[0], module, limit=limit)
     args = [np.arange(5, dtype=np.float32), np.int32(3)]
     assert difference(interp.run(outcome.module, args), interp.run(module, args)) is None
+
+
+# -- scan, stochastic rounding ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reverse", ["false", "true"])
+def test_scan(reverse: str) -> None:
+    module = _module(
+        "x = s32[2,5] parameter(0)\ny = f32[5,3] parameter(1)\nz = f32[2] parameter(2)\nc = s32[2] parameter(3)\n"
+        "t = f32[5,2] parameter(4)\nu = s32[5,2] transpose(x), dimensions={1,0}\n"
+        "ROOT s = (f32[5,3], f32[5,2], s32[2], f32[2]) scan(u, y, t, c, z), dimensions={0}, num_carries=2, "
+        f"is_reverse={reverse}, to_apply=step",
+        "step { x = s32[2] parameter(0)\n y = f32[3] parameter(1)\n t = f32[2] parameter(2)\n c = s32[2] parameter(3)\n"
+        " z = f32[2] parameter(4)\n d = s32[2] multiply(c, x)\n w = f32[2] add(z, t)\n n = f32[3] negate(y)\n"
+        " ROOT r = (f32[3], f32[2], s32[2], f32[2]) tuple(n, z, d, w) }",
+    )
+    _changed("scan-expander", module)
+
+
+def test_stochastic_rounding() -> None:
+    module = _module(
+        "x = f32[9] parameter(0)\nr = u16[9] parameter(1)\nROOT s = s8[9] stochastic-convert(x, r)",
+    )
+    x = np.array([0.25, 0.25, -0.25, -0.25, 3.999, np.nan, np.inf, -300, -0.0], np.float32)
+    r = np.array([0, 2**14, 0, 2**14 - 1, 65535, 0, 0, 0, 0], np.uint16)
+    _changed("stochastic-convert-decomposer", module, [x, r])
