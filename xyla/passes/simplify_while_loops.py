@@ -44,12 +44,21 @@ class SimplifyWhileLoops(Pass):
     name: ClassVar[str] = "simplify-while-loops"
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        """Inner loops first; each step is linear in the loop's size."""
-        changed = False
-        for loop in loops_of(module):
-            if is_alive(loop):
-                changed |= _simplify(loop, ctx)
-        return changed
+        """Inner loops first, then outer and later ones first, until nothing changes: what one loop no longer reads, an
+        earlier one need not carry; what an earlier one no longer changes may be a constant in a later one. Each round
+        is linear, and two or three are the rule.
+        """
+        changed, forward = False, True
+        while True:
+            again = False
+            loops = loops_of(module)
+            for loop in loops if forward else reversed(loops):
+                if is_alive(loop):
+                    again |= _simplify(loop, ctx)
+            changed |= again
+            if not again or ctx.control.stopped:
+                return changed
+            forward = not forward
 
 
 def _simplify(loop: Instruction, ctx: PassContext) -> bool:
