@@ -1,6 +1,7 @@
 """Every pass on every labelled module: no crash, well-formed results, and the same values before and after.
 
-    python -m bench.passes_corpus [--pass NAME ...] [--sample N] [--jobs 2] [--fp default] [--checked] [--failures FILE]
+    python -m bench.passes_corpus [--pass NAME ...] [--sample N] [--jobs 2] [--seconds S] [--fp default] [--checked]
+                                  [--labelled] [--failures FILE]
 
 A changed module is evaluated, before and after, on two sets of arguments where the evaluator needs less than a
 second: random ones, and ones full of special values. `rounding`: floats differ, but within tolerance, and NaN, inf and
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import IO, Any
 
 import numpy as np
@@ -48,6 +50,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 EVALUATE_SECONDS = 1.0
 PASS_SECONDS = 20.0
+# Modules with larger arguments are not evaluated: their values would crowd out everything else.
+MOST_BYTES, WORKER_BYTES = 1 << 26, 5 << 30
 # How long a worker may be silent: past this it is taken to hang in native code, and is stopped.
 SILENT_SECONDS = 90.0
 # Names under which XLA's tests run a pass, and their files (the part before `_test`), by our pass's name.
@@ -135,6 +139,8 @@ class Values:
             shapes = self.module.entry_parameter_shapes()
             for special in (False, True):
                 try:
+                    if sum(leaf.num_bytes for leaf in leaf_shapes(shapes)) > MOST_BYTES:
+                        break
                     args = special_args(shapes) if special else random_args(shapes, 0)
                     with _Deadline(EVALUATE_SECONDS):
                         self.found.append((args, interp.run(self.module, args)))
@@ -235,6 +241,7 @@ def _loaded(path: Path) -> Values | None:
 def worker(options: argparse.Namespace) -> None:
     """Examines the modules whose paths come in on standard input; a line of JSON for each (module, pass)."""
     passes.load_all()
+    resource.setrlimit(resource.RLIMIT_AS, (WORKER_BYTES, WORKER_BYTES))  # too large is an error, not a dead machine
     known: dict[str, Pass | Pipeline] = {name: cls() for name, cls in registered().items()}
     known["pipeline-cpu"] = cpu_pipeline()
     chosen = {name: one for name, one in known.items() if not options.passes or name in options.passes}
@@ -255,6 +262,10 @@ def sweep(cases: Sequence[data.HloCase], options: argparse.Namespace) -> list[di
     """All rows, from `jobs` workers; one that falls silent or dies is replaced, and its module counts as a crash."""
     pending = [str(case.path) for case in reversed(cases)]
     rows: list[dict[str, Any]] = []
+    if options.seconds is not None:
+        alarm = Timer(options.seconds, pending.clear)
+        alarm.daemon = True
+        alarm.start()
     threads = [Thread(target=_feed, args=(pending, rows, options)) for _ in range(options.jobs)]
     for thread in threads:
         thread.start()
@@ -273,7 +284,10 @@ def _feed(pending: list[str], rows: list[dict[str, Any]], options: argparse.Name
         assert process.stdout is not None
         try:
             while pending:
-                path = pending.pop()
+                try:
+                    path = pending.pop()
+                except IndexError:  # the other workers took the last
+                    break
                 process.stdin.write(path + "\n")
                 process.stdin.flush()
                 if not _collect(process, process.stdout, rows):
@@ -384,6 +398,7 @@ def main() -> int:
     parser.add_argument("--labelled", action="store_true", help="only modules with a label for one of the passes")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--fp", default="default", choices=[mode.value for mode in Fp])
+    parser.add_argument("--seconds", type=float, help="start no module after this long; report on those looked at")
     parser.add_argument("--checked", action="store_true", help="the pass manager's checked mode")
     parser.add_argument("--failures", type=Path, help="write mismatches, crashes and disagreements to this file")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
