@@ -15,13 +15,20 @@ from xyla.passmgr.rules import erase_dead, run_rules
 _TRANSFERS = Trait.ASYNC_START | Trait.ASYNC_DONE
 
 
+def transfers(loop: Instruction) -> bool:
+    """Whether a transfer or another asynchronous op starts or ends in a loop or beside it.
+
+    Its start and end must stay a pair, and the tuple that stands for it meanwhile must not be taken apart.
+    """
+    return any(i.op.traits & _TRANSFERS for comp in (*loop.called, loop.parent) for i in comp.instructions)
+
+
 def flatten_state(loop: Instruction, ctx: PassContext) -> Instruction:
     """while(((a), (b, c))) -> while((a, b, c)), the nested tuples rebuilt where they are used. Returns the loop."""
     shape = loop.shape
     if not shape.is_tuple or not any(s.is_tuple for s in shape.tuple_shapes):
         return loop
-    # The state of a transfer under way is a tuple that must not be taken apart.
-    if any(i.op.traits & _TRANSFERS for comp in (*loop.called, loop.parent) for i in comp.instructions):
+    if transfers(loop):
         return loop
     leaves = list(shape.leaves())
     if not ctx.permit("flatten-nested-loop-state", loop):

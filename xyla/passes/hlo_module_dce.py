@@ -29,12 +29,21 @@ class HloModuleDce(Pass):
     name: ClassVar[str] = "hlo-module-dce"
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        """Outer loops first: what they no longer ask for is dead inside. Linear in each loop's size."""
+        """Outer loops first: what they no longer ask for is dead inside; again while something inside no longer reads
+        what an outer loop carries for it. A round is linear.
+        """
         changed = False
-        for loop in reversed(loops_of(module)):
-            if is_alive(loop) and is_canonical(loop):
-                changed |= _pass_on_dead(loop, ctx)
+        while _round(module, ctx):
+            changed = True
         return changed
+
+
+def _round(module: Module, ctx: PassContext) -> bool:
+    changed = False
+    for loop in reversed(loops_of(module)):
+        if is_alive(loop) and is_canonical(loop):
+            changed |= _pass_on_dead(loop, ctx)
+    return changed
 
 
 def _pass_on_dead(loop: Instruction, ctx: PassContext) -> bool:

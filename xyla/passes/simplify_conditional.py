@@ -40,14 +40,24 @@ class SimplifyConditional(Pass):
     name: ClassVar[str] = "simplify-conditional"
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        """Linear in the module's size (what is copied out of a branch is removed from it)."""
-        scan = _Scan(ctx)
+        """Until nothing changes: what one conditional no longer reads, another need not return. A round is linear in
+        the module's size (what is copied out of a branch is removed from it), and one or two are the rule.
+        """
         changed = False
-        for comp in module.computation_post_order():
-            for inst in [i for i in comp.post_order() if i.op is ops.CONDITIONAL]:
-                if is_alive(inst):
-                    changed |= scan.simplify(inst)
+        while _round(module, ctx):
+            changed = True
         return changed
+
+
+def _round(module: Module, ctx: PassContext) -> bool:
+    scan = _Scan(ctx)
+    changed = False
+    # Later conditionals and outer ones first: they decide what the others are asked for.
+    for comp in reversed(module.computation_post_order()):
+        for inst in [i for i in reversed(comp.post_order()) if i.op is ops.CONDITIONAL]:
+            if is_alive(inst):
+                changed |= scan.simplify(inst)
+    return changed
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from xyla.hlo import ops, rewriter
 from xyla.hlo.attr_types import ComparisonDirection
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
-from xyla.passes.flatten_loop_state import flatten_state
+from xyla.passes.flatten_loop_state import flatten_state, transfers
 from xyla.passes.inlining import copy_body, drop_if_dead, own
 from xyla.passes.loop_liveness import live_indices
 from xyla.passes.loops import is_alive, loops_of, resize, start_of
@@ -80,7 +80,7 @@ def _remove_loop(loop: Instruction, ctx: PassContext) -> bool:
     cond, body = loop.called
     induction = find_induction(loop)
     trips = induction.trips if induction is not None else _trips_of_constant_condition(cond)
-    if trips is None or trips > 1 or effectful(cond):
+    if trips is None or trips > 1 or effectful(cond) or transfers(loop):
         return False
     rule = "loop-runs-never" if trips == 0 else "loop-runs-once"
     if not ctx.permit(rule, loop):
