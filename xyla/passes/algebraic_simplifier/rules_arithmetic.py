@@ -13,7 +13,9 @@ import numpy as np
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.passes.algebraic_simplifier.common import (
+    FOLD_ELEMENTS,
     either_zero,
+    evaluate,
     exactly,
     fold_scalars,
     is_constant,
@@ -187,8 +189,12 @@ def subtract_constant(inst: Instruction, rw: Rewrite) -> Instruction | None:
     if not is_constant(y) or is_constant(x) or inst.shape.element_type is PRED:
         return None
     literal = fold_scalars(ops.NEGATE, y)
-    negated = splat_of(rw, literal, inst.shape) if literal is not None else rw.unary(ops.NEGATE, y)
-    return rw.binary(ops.ADD, x, negated)
+    if literal is not None:
+        return rw.binary(ops.ADD, x, splat_of(rw, literal, inst.shape))
+    # A negate left in place would be folded back into a difference.
+    if y.op is not ops.CONSTANT or y.shape.num_elements > FOLD_ELEMENTS:
+        return None
+    return rw.binary(ops.ADD, x, rw.constant(evaluate(ops.NEGATE, [y.attrs.literal])))
 
 
 def subtract_negated(inst: Instruction, rw: Rewrite) -> Instruction | None:

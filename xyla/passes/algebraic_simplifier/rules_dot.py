@@ -68,14 +68,14 @@ def _spread(inst: Instruction, side: int, et: ElementType, rw: Rewrite) -> Instr
     return broadcast(rw, transpose(rw, x, order), [at[d] for d in order], full)
 
 
-@value_changing(Fp.DEFAULT, "a dot of single products becomes products: the sum's start (+0) is not added")
 @when("enable_dot_to_multiply_rewrite")
 def dot_to_multiply(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """dot(x, y) = broadcast(x) * broadcast(y), where nothing is contracted."""
+    """dot(x, y) = broadcast(x) * broadcast(y) + 0, where nothing is contracted; the 0 is a float sum's start."""
     if not _ordinary(inst) or inst.attrs.lhs_contracting_dims:
         return None
     et = inst.shape.element_type
-    return rw.binary(ops.MULTIPLY, _spread(inst, 0, et, rw), _spread(inst, 1, et, rw))
+    product = rw.binary(ops.MULTIPLY, _spread(inst, 0, et, rw), _spread(inst, 1, et, rw))
+    return product if is_integral(inst) else rw.binary(ops.ADD, product, rw.splat(0, inst.shape))
 
 
 @when("enable_dot_strength_reduction")

@@ -116,7 +116,7 @@ def _reciprocal(x: Instruction) -> Instruction | None:
     return x.operands[1] if non_negative(x.operands[1]) else None
 
 
-@value_changing(Fp.DEFAULT, "rsqrt(1/x) becomes sqrt(x), which has no overflow in between")
+@value_changing(Fp.FAST, "rsqrt(1/x) becomes sqrt(x), also where 1/x overflows")
 def rsqrt_reciprocal(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """rsqrt(1 / x) = sqrt(x), where x is not negative."""
     y = _reciprocal(inst.operands[0])

@@ -83,15 +83,21 @@ def slice_of_padded(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return source.operands[0] if source.operands[0].shape.compatible(inst.shape) else None
 
 
+def _is_layout_constraint(inst: Instruction) -> bool:
+    return inst.attrs.custom_call_target == "LayoutConstraint" and len(inst.operands) == 1
+
+
+def layout_constraint_met(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """LayoutConstraint(x) = x, where x has the layout."""
+    x = inst.operands[0]
+    stated = inst.shape.is_array and inst.shape.layout is not None and x.shape is inst.shape
+    return x if _is_layout_constraint(inst) and stated else None
+
+
 @physical
 def layout_constraint(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """LayoutConstraint(x) = x, or copy(x) where the layouts differ."""
-    if inst.attrs.custom_call_target != "LayoutConstraint" or len(inst.operands) != 1:
-        return None
-    x = inst.operands[0]
-    if x.shape.with_default_layouts() is inst.shape.with_default_layouts():
-        return x
-    return rw.add(ops.COPY, [x], shape=inst.shape)
+    """LayoutConstraint(x) = copy(x), where the layouts differ."""
+    return rw.add(ops.COPY, inst.operands, shape=inst.shape) if _is_layout_constraint(inst) else None
 
 
 TABLE = rule_table(
@@ -99,5 +105,5 @@ TABLE = rule_table(
     ([ops.TUPLE], (tuple_of_elements,)),
     ([ops.OPT_BARRIER], (barrier_unused,)),
     ([ops.MAP], (map_simple,)),
-    ([ops.CUSTOM_CALL], (slice_of_padded, layout_constraint)),
+    ([ops.CUSTOM_CALL], (slice_of_padded, layout_constraint_met, layout_constraint)),
 )

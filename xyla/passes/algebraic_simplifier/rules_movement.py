@@ -13,6 +13,7 @@ from xyla.passes.algebraic_simplifier.common import (
     pad,
     reshape,
     scalar_splat,
+    single_user,
     slice_of,
     transpose,
     when,
@@ -157,11 +158,22 @@ def concatenate_empty(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 def concatenate_nested(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """concatenate(concatenate(x, y), z) = concatenate(x, y, z), where the inner one has no other use."""
+    if _absorbed(inst) and next(iter(inst.users)).attrs == inst.attrs:
+        return None  # flattened from the outermost one, so that long chains cost no more than their length
     parts: list[Instruction] = []
-    for o in inst.operands:
-        nested = o.op is ops.CONCATENATE and o.attrs == inst.attrs and len(o.users) == 1
-        parts.extend(o.operands if nested else [o])
+    stack = list(inst.operands[::-1])
+    while stack:
+        o = stack.pop()
+        if o.op is ops.CONCATENATE and o.attrs == inst.attrs and _absorbed(o):
+            stack.extend(o.operands[::-1])
+        else:
+            parts.append(o)
     return rw.like(parts) if len(parts) > len(inst.operands) else None
+
+
+def _absorbed(inst: Instruction) -> bool:
+    """Whether its only user is a concatenate that takes it once."""
+    return single_user(inst) and next(iter(inst.users)).op is ops.CONCATENATE
 
 
 def concatenate_slices(inst: Instruction, rw: Rewrite) -> Instruction | None:
