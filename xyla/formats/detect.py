@@ -45,6 +45,7 @@ def load_file(source: bytes | str | Path, name: str | None = None, kind: str | N
     else:
         name = name or str(source)
         data = _read(Path(source), name)
+    data = data.removeprefix(b"\xef\xbb\xbf")  # the byte order mark that some editors write
     kind = detect(data, name) if kind is None else _checked(kind)
     if kind == "proto" or kind == "snapshot":
         from xyla.formats import hlo_proto
