@@ -89,9 +89,10 @@ def _is_layout_constraint(inst: Instruction) -> bool:
 
 def layout_constraint_met(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """LayoutConstraint(x) = x, where x has the layout."""
+    if not _is_layout_constraint(inst) or not inst.shape.is_array or inst.shape.layout is None:
+        return None
     x = inst.operands[0]
-    stated = inst.shape.is_array and inst.shape.layout is not None and x.shape is inst.shape
-    return x if _is_layout_constraint(inst) and stated else None
+    return x if x.shape is inst.shape else None
 
 
 @physical
