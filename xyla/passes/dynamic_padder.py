@@ -54,18 +54,21 @@ class _Padder:
         self.twins: dict[Instruction, Twin] = {}
 
     def run(self) -> bool:
-        todo = _concerned(self.comp)
-        changed = False
-        for inst in todo:
+        concerned = set(_concerned(self.comp))
+        done: list[Instruction] = []
+        for inst in self.comp.post_order():
+            # What is declared static may be as dynamic as its operands (old programs declare it so).
+            if inst not in concerned and not any(_has_sizes(self.twins.get(o)) for o in inst.operands):
+                continue
             rw = Rewrite(self.ctx, f"pad-{inst.op.name}", inst)
             try:
                 rw.permit()
             except NotPermitted:
                 break
-            changed = True
+            done.append(inst)
             self._pad(inst, rw)
-        erase_dead([i for i in reversed(todo) if i.op is not ops.PARAMETER])
-        return changed
+        erase_dead([i for i in reversed(done) if i.op is not ops.PARAMETER])
+        return bool(done)
 
     def _pad(self, inst: Instruction, rw: Rewrite) -> None:
         """Builds the twin; where the result is static, or is returned, it takes the original's place."""
@@ -80,11 +83,11 @@ class _Padder:
                 raise unimplemented(f"dynamic-padder does not pad {inst.op.name!r}: {PAD.why(inst.op)}", span=inst.span)
             twin = rule(b, inst, [self._twin(b, o) for o in inst.operands])
         self.twins[inst] = twin
-        if not inst.shape.is_dynamic and isinstance(twin, Padded) and twin.sizes:
-            why = (
-                f"{inst.op.name} is declared {inst.shape}, but dimension {min(twin.sizes)} is as dynamic as its operand"
-            )
-            raise unimplemented(f"dynamic-padder: {why}", span=inst.span)
+        if not inst.shape.is_dynamic and _has_sizes(twin):
+            if inst.is_root:
+                why = f"{inst.op.name} is declared {inst.shape}, but is as dynamic as its operand"
+                raise unimplemented(f"dynamic-padder: {why}", span=inst.span)
+            return
         if not inst.shape.is_dynamic and inst.op is not ops.PARAMETER:
             new = self._leave(b, twin)
             rewriter.move_control_dependencies(inst, new.inst)
@@ -110,6 +113,18 @@ class _Padder:
         if not isinstance(twin, Padded):
             return b.tuple([self._leave(b, t) for t in twin])
         return leave(b, twin) if self.slice_output else twin.value
+
+
+def _has_sizes(twin: Twin | None) -> bool:
+    """Whether any part of a twin is dynamic."""
+    work = [twin]
+    while work:
+        part = work.pop()
+        if isinstance(part, list):
+            work.extend(part)
+        elif part is not None and part.sizes:
+            return True
+    return False
 
 
 def _calls(inst: Instruction, target: str) -> bool:

@@ -31,10 +31,10 @@ def _dynamic_slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin
     starts = _starts(inst, twins[1:], len(x.value.dims))
     sizes: dict[int, Val] = {}
     for d, size in x.sizes.items():
-        if inst.shape.is_dynamic_dim(d):
-            if inst.attrs.sizes[d] != x.value.dims[d]:
-                raise refuse(inst, f"a dynamic part of dynamic dimension {d}")
+        if inst.attrs.sizes[d] == x.value.dims[d]:
             sizes[d] = size
+        elif inst.shape.is_dynamic_dim(d):
+            raise refuse(inst, f"a dynamic part of dynamic dimension {d}")
         else:
             starts[d] = _clamped(b, starts[d], size - inst.attrs.sizes[d])
     return Padded(again(b, inst, [x.value, *starts]), sizes)

@@ -251,14 +251,15 @@ def _pad(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 
 @PAD.rule(ops.SLICE)
 def _slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    """Dynamic dimensions are sliced whole, or become static."""
+    """A dynamic dimension is taken whole, or becomes static."""
     x = array(twins[0])
-    for d in x.sizes:
+    kept: dict[int, Val] = {}
+    for d, size in x.sizes.items():
         s = inst.attrs.slice[d]
-        whole = (s.start, s.limit, s.stride) == (0, x.value.dims[d], 1)
-        if inst.shape.is_dynamic_dim(d) and not whole:
+        if (s.start, s.limit, s.stride) == (0, x.value.dims[d], 1):
+            kept[d] = size
+        elif inst.shape.is_dynamic_dim(d):
             raise refuse(inst, f"dynamic dimension {d} is not taken whole")
-    kept = {d: s for d, s in x.sizes.items() if inst.shape.is_dynamic_dim(d)}
     return Padded(again(b, inst, [x.value]), kept)
 
 
