@@ -20,6 +20,9 @@ from xyla.interp.reduce import SHORT, as_tuple
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel, Value
 
+# Past this many updates of one element, sums of narrow floats are wide: one by one they would take too long.
+ONE_BY_ONE = 1 << 13
+
 
 def _index_columns(indices: Array, vector_dim: int, count: int) -> list[Array]:
     """The `count` components of the index vectors, each of the batch shape, as int64 (huge u64 stay out of bounds)."""
@@ -175,7 +178,9 @@ def scatter_values(
     first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
     counts = np.diff(np.concatenate([first, [index.size]]))
     monoid = monoid_of(comp) if n == 1 and counts.max() > SHORT else None
-    if monoid is not None:
+    # Few enough updates of narrow floats are rounded one by one, as the definition says (and as compiled code does).
+    narrow = out[0].dtype.itemsize < 4 and counts.max() <= ONE_BY_ONE
+    if monoid is not None and not narrow:
         sums = monoid.ufunc.reduceat(monoid.widen(updates[0])[order], first, axis=0)
         where = ordered[first]
         out[0][where] = monoid.narrow(monoid.ufunc(monoid.widen(out[0][where]), sums))

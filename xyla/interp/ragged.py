@@ -33,7 +33,7 @@ class _RaggedDot:
     total: ElementType
 
     def evaluate(self, x: Array, y: Array, sizes: Array) -> Array:
-        """sizes: [groups], or [batch..., groups] when every batch has its own."""
+        """sizes: [groups], or [batch..., outer..., groups]: own sizes for each batch and each free lhs index before."""
         if sizes.ndim > 1:
             return self._each_batch(x, y, sizes)
         ends = np.minimum(np.cumsum(sizes), x.shape[self.ragged])
@@ -80,8 +80,10 @@ class _RaggedDot:
         return out
 
     def _each_batch(self, x: Array, y: Array, sizes: Array) -> Array:
-        """One batch index at a time, by its own group sizes."""
-        lhs, rhs = self.batch
+        """One batch index (and one index of the free lhs dimensions that have sizes of their own) at a time."""
+        taken = {*self.batch[0], *self.contract[0], self.ragged}
+        outer = [d for d in range(x.ndim) if d not in taken][: sizes.ndim - 1 - len(self.batch[0])]
+        lhs, rhs = (*self.batch[0], *outer), self.batch[1]
         x = np.moveaxis(x, lhs, range(len(lhs)))
         y = np.moveaxis(y, rhs, range(len(rhs)))
         inner = replace(
@@ -92,7 +94,7 @@ class _RaggedDot:
             group=None if self.group is None else _without((self.group,), *rhs)[0],
         )
         batch = x.shape[: len(lhs)]
-        parts = [inner.evaluate(x[i], y[i], sizes[i]) for i in np.ndindex(*batch)]
+        parts = [inner.evaluate(x[i], y[i[: len(rhs)]], sizes[i]) for i in np.ndindex(*batch)]
         out = np.stack(parts).reshape(*batch, *parts[0].shape)
         # The group dimension of the contracted mode comes before the batch.
         return np.moveaxis(out, len(batch), 0) if self.ragged in self.contract[0] else out
