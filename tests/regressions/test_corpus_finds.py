@@ -57,17 +57,14 @@ def test_custom_call_without_operands_reaches_no_rule_about_operands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("root", "word"),
+    "root",
     [
-        ("ROOT s = (f32[4], u32[], token[]) send(x, t), channel_id=1", "no peer"),
-        (
-            "r = (f32[4], u32[], token[]) recv(t), channel_id=1\n ROOT d = (f32[4], token[]) recv-done(r), channel_id=1",
-            "peer",
-        ),
+        "ROOT s = (f32[4], u32[], token[]) send(x, t), channel_id=1",
+        "r = (f32[4], u32[], token[]) recv(t), channel_id=1\n ROOT d = (f32[4], token[]) recv-done(r), channel_id=1",
     ],
 )
-def test_point_to_point_is_refused_when_compiling(root: str, word: str) -> None:
+def test_point_to_point_is_refused_when_compiling(root: str) -> None:
     module = parse(f"HloModule m\nENTRY e {{\n x = f32[4] parameter(0)\n t = token[] after-all()\n {root}\n}}")
-    with pytest.raises(XylaError, match=word) as caught:
+    with pytest.raises(XylaError, match="no peer") as caught:
         xyla.compile(module)
     assert caught.value.status is Status.UNIMPLEMENTED
