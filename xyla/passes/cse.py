@@ -80,7 +80,13 @@ class _Scan:
         return changed
 
     def _merge(self, inst: Instruction, kept: Instruction) -> None:
-        rewriter.move_control_dependencies(inst, kept)
+        # What had to run before `inst` may need `kept`: only the order among the others is kept.
+        for before in inst.control_predecessors:
+            rewriter.remove_control_dependency(before, inst)
+            for after in inst.control_successors:
+                rewriter.add_control_dependency(before, after)
+        for after in inst.control_successors:
+            rewriter.remove_control_dependency(inst, after)
         rewriter.replace_uses(inst, kept)
         self.ctx.record(kept)
         erase_dead([inst])

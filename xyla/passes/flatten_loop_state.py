@@ -11,7 +11,6 @@ from xyla.passes.tuple_simplifier import RULES
 from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import erase_dead, run_rules
 
-
 _TRANSFERS = Trait.ASYNC_START | Trait.ASYNC_DONE
 
 

@@ -53,6 +53,10 @@ def inline(call: Instruction, callee: Computation, args: Sequence[Instruction]) 
 def _move_dependencies(call: Instruction, root: Instruction, copies: list[Instruction]) -> None:
     if not (call.control_predecessors or call.control_successors):
         return
+    if not copies:  # the result is an argument: only the order among the others is left
+        for before in call.control_predecessors:
+            for after in call.control_successors:
+                rewriter.add_control_dependency(before, after)
     inside = set(copies)
     first = [c for c in copies if has_effect(c) or not any(o in inside for o in c.operands)]
     last = [c for c in copies if has_effect(c) or c is root] or [root]

@@ -175,7 +175,7 @@ def try_rules(inst: Instruction, ctx: PassContext, rules: Sequence[Rule]) -> lis
         rewrite = Rewrite(ctx, rule.__name__, inst)
         try:
             new = rule(inst, rewrite)
-            if new is None or new is inst:
+            if new is None or new is inst or (_ordered(inst) and new not in rewrite.made):
                 rewrite.abandon()
                 continue
             rewrite.permit()
@@ -184,6 +184,13 @@ def try_rules(inst: Instruction, ctx: PassContext, rules: Sequence[Rule]) -> lis
         ctx.record(new)
         return _install(inst, new, rewrite.made)
     return None
+
+
+def _ordered(inst: Instruction) -> bool:
+    """Whether `inst` has a place in time: then a value that was there before must not take its place, for what has to
+    run first may need that very value.
+    """
+    return bool(inst.control_predecessors or inst.control_successors)
 
 
 def _install(inst: Instruction, new: Instruction, made: list[Instruction]) -> list[Instruction]:
