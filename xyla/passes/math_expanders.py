@@ -18,6 +18,8 @@ from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
+from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import F32, F64
 
@@ -25,8 +27,8 @@ Formula = Callable[[Builder, Val], Val]
 _LARGEST = {32: float(np.finfo(np.float32).max), 64: float(np.finfo(np.float64).max)}
 
 
-def _rule(name: str, formula: Formula) -> Rule:
-    """The rewrite rule of one function."""
+def _rule(name: str, formula: Formula, ulp: int) -> Rule:
+    """The rewrite rule of one function, with its bound."""
 
     def rule(inst: Instruction, rw: Rewrite) -> Instruction | None:
         et = inst.shape.element_type
@@ -39,7 +41,7 @@ def _rule(name: str, formula: Formula) -> Rule:
 
     rule.__name__ = name
     rule.__doc__ = formula.__doc__
-    return rule
+    return value_changing(Fp.DEFAULT, f"{formula.__name__} is computed by other functions, within {ulp} ULP")(rule)
 
 
 def _log1p(b: Builder, x: Val) -> Val:
@@ -189,6 +191,19 @@ _ERF = {
 }  # fmt: skip
 
 
+# -- rules ------------------------------------------------------------------------------------------------------
+
+expand_acos = _rule("expand_acos", acos, 3)
+expand_acosh = _rule("expand_acosh", acosh, 4)
+expand_asin = _rule("expand_asin", asin, 3)
+expand_asinh = _rule("expand_asinh", asinh, 4)
+expand_atanh = _rule("expand_atanh", atanh, 3)
+expand_cosh = _rule("expand_cosh", cosh, 3)
+expand_sinh = _rule("expand_sinh", sinh, 4)
+expand_tan = _rule("expand_tan", tan, 3)
+expand_erf = _rule("expand_erf", erf, 4)
+
+
 # -- passes ------------------------------------------------------------------------------------------------------
 
 
@@ -204,7 +219,7 @@ class AcosExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.ACOS: _rule("expand_acos", acos)}
+        return {ops.ACOS: expand_acos}
 
 
 @register
@@ -219,7 +234,7 @@ class AcoshExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.ACOSH: _rule("expand_acosh", acosh)}
+        return {ops.ACOSH: expand_acosh}
 
 
 @register
@@ -234,7 +249,7 @@ class AsinExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.ASIN: _rule("expand_asin", asin)}
+        return {ops.ASIN: expand_asin}
 
 
 @register
@@ -249,7 +264,7 @@ class AsinhExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.ASINH: _rule("expand_asinh", asinh)}
+        return {ops.ASINH: expand_asinh}
 
 
 @register
@@ -264,7 +279,7 @@ class AtanhExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.ATANH: _rule("expand_atanh", atanh)}
+        return {ops.ATANH: expand_atanh}
 
 
 @register
@@ -279,7 +294,7 @@ class CoshExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.COSH: _rule("expand_cosh", cosh)}
+        return {ops.COSH: expand_cosh}
 
 
 @register
@@ -294,7 +309,7 @@ class SinhExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.SINH: _rule("expand_sinh", sinh)}
+        return {ops.SINH: expand_sinh}
 
 
 @register
@@ -309,7 +324,7 @@ class TanExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.TAN: _rule("expand_tan", tan)}
+        return {ops.TAN: expand_tan}
 
 
 @register
@@ -324,4 +339,4 @@ class ErfExpander(Expander):
 
     def rules(self) -> Mapping[OpDef[Any], Rule]:
         """The op and its rule."""
-        return {ops.ERF: _rule("expand_erf", erf)}
+        return {ops.ERF: expand_erf}
