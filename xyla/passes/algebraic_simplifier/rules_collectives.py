@@ -29,6 +29,8 @@ def all_gather_of_splat(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 def _group_size(inst: Instruction) -> int | None:
     """How many devices take part, where the groups are listed and equal."""
+    if inst.attrs.channel_id and not inst.attrs.use_global_device_ids:
+        return None  # each group of replicas counts once a partition
     sizes = {len(g) for g in inst.attrs.replica_groups.groups}
     return sizes.pop() if len(sizes) == 1 else None
 
