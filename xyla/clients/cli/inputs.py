@@ -80,7 +80,11 @@ def read_arrays(path: Path) -> dict[str, Array]:
             return {name: archive[name] for name in archive.files if _NAMES.fullmatch(name)}
     except OSError as error:
         raise XylaError(Status.NOT_FOUND, f"cannot read {path}: {error.strerror or error}") from error
-    except (ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except ValueError as error:
+        # NumPy's own text advises to unpickle, which loading a file never does here.
+        why = "it holds pickled objects, or no arrays at all" if "pickle" in str(error) else str(error)
+        raise invalid(f"{path} is not a readable .npz archive: {why}") from error
+    except (EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
         raise invalid(f"{path} is not a readable .npz archive: {error}") from error
     except MemoryError as error:
         raise XylaError(Status.RESOURCE_EXHAUSTED, f"{path}: an array does not fit in memory") from error

@@ -142,7 +142,8 @@ def _as_xyla_error(error: Exception) -> XylaError:
         raise error
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return XylaError(Status.NOT_FOUND, f"{where}{error.strerror or error}")
+        status = Status.NOT_FOUND if isinstance(error, FileNotFoundError) else Status.FAILED_PRECONDITION
+        return XylaError(status, f"{where}{error.strerror or error}")
     if isinstance(error, MemoryError):
         return XylaError(Status.RESOURCE_EXHAUSTED, "out of memory")
     if isinstance(error, RecursionError):
