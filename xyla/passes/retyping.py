@@ -33,7 +33,7 @@ def is_arithmetic(inst: Instruction) -> bool:
     if op in _STRUCTURAL or op.has(Trait.DATA_MOVEMENT):
         return False
     if op in _REDUCTIONS:
-        return can_retype(inst.called[0])
+        return all(can_retype(c) for c in inst.called)
     if inst.called or op.has(Trait.COLLECTIVE) or op.has(Trait.ASYNC_START) or op.has(Trait.ASYNC_DONE):
         return False
     return not op.has(Trait.SIDE_EFFECT)

@@ -13,12 +13,18 @@ from xyla.hlo.op_def import OpDef, Trait
 from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.index_vectors import index_rows, permutation_to
-from xyla.passes.retyping import retyped_computation
-from xyla.passes.scatter_expander import VALUE_CHANGING, is_deterministic, numbers_of, wide_types
+from xyla.passes.retyping import TypeMap, can_retype, retyped_computation
+from xyla.passes.scatter_expander import is_deterministic, numbers_of
+from xyla.passes.type_rules import wider
 from xyla.passes.vectorise import apply_elementwise
 from xyla.passmgr.base import register
+from xyla.passmgr.context import Fp
 from xyla.passmgr.rules import Rewrite, Rule, fp_allows
-from xyla.support.dtypes import PRED, S32, S64
+from xyla.support.dtypes import F32, PRED, S32, S64
+
+VALUE_CHANGING = {
+    "combine_in_f32": (Fp.DEFAULT, "updates of a narrow float round once, at the end, not one by one"),
+}
 
 
 @register
@@ -50,7 +56,7 @@ def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None
         return None
     rw.permit()
     b = Builder(rw)
-    types = wide_types(inst) if fp_allows(rw.fp, VALUE_CHANGING["combine_in_f32"][0]) else {}
+    types = _wide_types(inst) if fp_allows(rw.fp, VALUE_CHANGING["combine_in_f32"][0]) else {}
     comp = retyped_computation(inst.called[0], types)
     operand, updates = (v.convert(types.get(v.et, v.et)) for v in b.vals((inst.operands[0], inst.operands[2])))
     keys, values = _flat(b, inst, operand, updates)
@@ -66,6 +72,14 @@ def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None
     flat = operand.reshape(total)
     new = b.apply(ops.SCATTER, flat, keys.reshape(count, 1), values, attrs=attrs, called=[comp])
     return new.reshape(*inst.shape.dims).convert(inst.shape.element_type).inst
+
+
+def _wide_types(inst: Instruction) -> TypeMap:
+    """The narrow floats of a scatter's operands, to be combined in f32; none where the combiner forbids it."""
+    if not can_retype(inst.called[0]):
+        return {}
+    types = [o.shape.element_type for o in inst.operands[: len(inst.operands) // 2]]
+    return {t: F32 for t in types if t.is_float and t.bits < 32 and wider(F32, t)}
 
 
 def _is_associative(inst: Instruction) -> bool:

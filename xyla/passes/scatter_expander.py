@@ -8,24 +8,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xyla.hlo import ops
-from xyla.hlo.module import Computation, Instruction
+from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef, Trait
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passes.index_vectors import IndexNumbers, index_rows, permutation_to, row_at, window_start
-from xyla.passes.retyping import TypeMap, can_retype, retyped_computation
-from xyla.passes.type_rules import wider
 from xyla.passes.vectorise import apply_elementwise, can_vectorise
 from xyla.passmgr.base import register
-from xyla.passmgr.context import Fp
-from xyla.passmgr.rules import Rewrite, Rule, fp_allows
-from xyla.support.dtypes import F32, PRED
+from xyla.passmgr.rules import Rewrite, Rule
+from xyla.support.dtypes import PRED
 from xyla.support.status import invalid, unimplemented
 
-VALUE_CHANGING = {
-    "combine_in_f32": (Fp.DEFAULT, "many updates of a narrow float round once, at the end, not one by one"),
-}
-# Up to this many updates each rounds to the operand's own type; more would drown in their rounding.
-_FEW = 64
 _MODES = ("all", "simple", "indeterministic")
 
 
@@ -75,8 +67,7 @@ def expand_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None:
     operands, indices, updates = values[:n], values[n], values[n + 1 :]
     results = operands
     if count and updates[0].shape.num_elements:
-        types = wide_types(inst) if fp_allows(rw.fp, VALUE_CHANGING["combine_in_f32"][0]) else {}
-        results = _scatter_wide(b, inst, types, (operands, indices, updates), count)
+        results = _scatter(b, inst, operands, indices, updates, count)
     if inst.shape.is_tuple:
         return b.tuple(results).inst
     if results[0].inst is inst.operands[0]:  # nothing is written
@@ -92,14 +83,6 @@ def expand_simple_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None:
 def expand_indeterministic_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """scatter whose result depends on the order of its updates."""
     return None if is_deterministic(inst) else expand_scatter(inst, rw)
-
-
-def wide_types(inst: Instruction) -> TypeMap:
-    """The narrow floats of a scatter's operands, to be combined in f32; none where the combiner forbids it."""
-    if not can_retype(inst.called[0]):
-        return {}
-    types = [o.shape.element_type for o in inst.operands[: len(inst.operands) // 2]]
-    return {t: F32 for t in types if t.is_float and t.bits < 32 and wider(F32, t)}
 
 
 def is_deterministic(inst: Instruction) -> bool:
@@ -135,28 +118,8 @@ def _window_elements(inst: Instruction) -> int:
     return math.prod(updates.dims[d] for d in inst.attrs.update_window_dims)
 
 
-def _scatter_wide(
-    b: Builder, inst: Instruction, types: TypeMap, values: tuple[list[Val], Val, list[Val]], count: int
-) -> list[Val]:
-    """Many updates of a narrow float combine in f32 and round once, where the combiner allows it."""
-    comp = inst.called[0]
-    operands, indices, updates = values
-    if count <= _FEW or not types:
-        return _scatter(b, inst, comp, operands, indices, updates, count)
-    wide = [v.convert(types.get(v.et, v.et)) for v in (*operands, *updates)]
-    n = len(operands)
-    found = _scatter(b, inst, retyped_computation(comp, types), wide[:n], indices, wide[n:], count)
-    return [v.convert(x.et) for v, x in zip(found, operands, strict=True)]
-
-
 def _scatter(
-    b: Builder,
-    inst: Instruction,
-    comp: Computation,
-    operands: list[Val],
-    indices: Val,
-    updates: list[Val],
-    count: int,
+    b: Builder, inst: Instruction, operands: list[Val], indices: Val, updates: list[Val], count: int
 ) -> list[Val]:
     rows = index_rows(b, indices, numbers_of(inst))
     rank, a = len(updates[0].dims), inst.attrs
@@ -168,32 +131,26 @@ def _scatter(
     sizes = tuple(1 if d in absent else next(sizes_left) for d in range(len(operands[0].dims)))
     if count == 1:
         row = rows.reshape(rows.dims[1])
-        return _step(b, inst, comp, operands, row, [t.reshape(*sizes) for t in tables], sizes)
+        return _step(b, inst, operands, row, [t.reshape(*sizes) for t in tables], sizes)
     n = len(operands)
 
     def body(b: Builder, i: Val, values: list[Val]) -> list[Val]:
         table, pieces = values[n], values[n + 1 :]
         at: list[Val | int] = [i, *[0] * len(window)]
         now = [b.dynamic_slice(u, at, (1, *window)).reshape(*sizes) for u in pieces]
-        return [*_step(b, inst, comp, values[:n], row_at(b, table, i), now, sizes), *values[n:]]
+        return [*_step(b, inst, values[:n], row_at(b, table, i), now, sizes), *values[n:]]
 
     return b.counted_loop(count, [*operands, rows, *tables], body, "scatter")[:n]
 
 
 def _step(
-    b: Builder,
-    inst: Instruction,
-    comp: Computation,
-    operands: list[Val],
-    row: Val,
-    updates: list[Val],
-    sizes: tuple[int, ...],
+    b: Builder, inst: Instruction, operands: list[Val], row: Val, updates: list[Val], sizes: tuple[int, ...]
 ) -> list[Val]:
     """One update: where the window is out of bounds what is there is written back."""
     start = window_start(b, row, numbers_of(inst), len(operands[0].dims))
     inside = _in_bounds(b, inst, row, operands[0].dims, sizes)
     old = [b.dynamic_slice(x, start, sizes) for x in operands]
-    new = apply_elementwise(b, comp, [*old, *updates], [o.et for o in operands])
+    new = apply_elementwise(b, inst.called[0], [*old, *updates], [o.et for o in operands])
     chosen = [b.select(inside, y, x) for x, y in zip(old, new, strict=True)]
     return [b.update(x, y, start) for x, y in zip(operands, chosen, strict=True)]
 
