@@ -61,7 +61,7 @@ SILENT_SECONDS = 90.0
 LABELS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "algsimp": (("AlgebraicSimplifier",), ("algebraic_simplifier",)),
     "batchnorm-expander": (("BatchNormExpander",), ("batchnorm_expander",)),
-    "bitcast_dtypes_expander": (("BitcastDtypesExpander",), ("bitcast_dtypes_expander",)),
+    "bitcast-dtypes-expander": (("BitcastDtypesExpander",), ("bitcast_dtypes_expander",)),
     "call-inliner": (("CallInliner",), ("call_inliner",)),
     "conditional-code-motion": (("ConditionalCodeMotion",), ("conditional_code_motion",)),
     "constant-folding": (("HloConstantFolding",), ("hlo_constant_folding",)),

@@ -39,6 +39,8 @@ class RewriteControl:
     log: IO[str] | None = None
     # Called with (number, pass, rule, instruction) before a permitted rewrite.
     watch: Callable[[int, str, str, Instruction], None] | None = None
+    # Whether rules that undo one another are stopped with a note; bisection wants to see them run on.
+    budgeted: bool = True
     number: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 

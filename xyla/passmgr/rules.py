@@ -152,7 +152,7 @@ def _run_computation(comp: Computation, ctx: PassContext, table: RuleTable) -> b
         if again is None:
             continue
         changed = True
-        budget -= 1
+        budget -= ctx.control.budgeted
         if budget <= 0:
             ctx.notes.append(f"{ctx.pass_name}: too many rewrites in %{comp.name}: the rules undo one another")
             break

@@ -84,7 +84,7 @@ class Worker:
         """Runs the pipeline on a copy as far as asked, and judges the result. Never raises."""
         copy = rewriter.clone_module(self.module)
         log = io.StringIO() if request.log else None
-        control = RewriteControl(request.limit, log, self._watch)
+        control = RewriteControl(request.limit, log, self._watch, budgeted=False)
         run = Run(copy, PassContext(Fp(self.job.fp), control), RunOptions(frozenset(map(canonical, self.job.disabled))))
         run.options.observers = [lambda name, when, _, __: self._observe(run, request, name, when)]
         self._steps = 0

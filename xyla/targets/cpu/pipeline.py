@@ -70,7 +70,12 @@ _SIMPLIFICATION: tuple[Row, ...] = (
     ("simplify-zero-sized", "the steps below can make arrays without elements", "zero-sized-hlo-elimination"),
     ("simple-gathers", "a gather of one slice is a dynamic-slice", "gather-expander", {"mode": "simple"}),
     ("simple-scatters", "a scatter of one update is a dynamic-update-slice", "scatter-expander", {"mode": "simple"}),
-    ("algsimp", "most of what is redundant in a program is visible to peephole rules"),
+    (
+        "algsimp",
+        "most of what is redundant in a program is visible to peephole rules (small dots stay: they have kernels)",
+        "algsimp",
+        {"enable_dot_strength_reduction": False},
+    ),
     ("simplify-sorts", "sorted operands that nobody reads, and sorts that change nothing, go"),
     ("tuple-simplifier", "a tuple that is taken apart again hides values from each other"),
     ("while-loop-constant-sinking", "a constant that a loop carries becomes visible in its body"),
