@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from xyla.analysis.cost import UNBOUNDED_WORK, Work
 from xyla.analysis.purity import Purity
@@ -12,12 +12,14 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
-from xyla.interp.api import Evaluator, to_literal
-from xyla.interp.table import Value
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import erase_dead
 from xyla.support.status import XylaError
+
+if TYPE_CHECKING:
+    from xyla.interp.api import Evaluator
+    from xyla.interp.table import Value
 
 # Values already as small as can be (broadcast, iota), what other passes take apart (tuples), what must stay where it is
 # (barriers, domains), and what only the machine knows.
@@ -101,9 +103,18 @@ class _Folder:
     ctx: PassContext
     purity: Purity = field(default_factory=Purity)
     work: Work = field(default_factory=Work)
-    evaluator: Evaluator = field(default_factory=Evaluator)
     contains: dict[Computation, bool] = field(default_factory=dict)
     spent: int = 0
+    _evaluator: Evaluator | None = None
+
+    @property
+    def evaluator(self) -> Evaluator:
+        """Made on first use: importing the evaluator costs 0.2 s, and many programs have nothing to fold."""
+        if self._evaluator is None:
+            from xyla.interp.api import Evaluator
+
+            self._evaluator = Evaluator()
+        return self._evaluator
 
     def computation(self, comp: Computation) -> bool:
         known: dict[Instruction, bool] = {}
@@ -160,6 +171,8 @@ class _Folder:
         splat = inst.op.has(Trait.ELEMENTWISE) and inst.shape.rank > 0 and all(_is_splat(o) for o in inst.operands)
         if not splat and not self._affordable(inst):
             return None
+        from xyla.interp.api import to_literal
+
         try:
             value = (
                 self._splat_value(inst) if splat else self.evaluator.evaluate_instruction(inst, self._operands(inst))

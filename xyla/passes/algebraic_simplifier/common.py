@@ -13,7 +13,6 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.op_def import NO_ATTRS, Attrs, OpDef, Trait
 from xyla.hlo.shape import Shape
-from xyla.interp.api import Evaluator, to_literal
 from xyla.passmgr.rules import Rewrite, splat_value
 from xyla.support.dtypes import PRED, ElementType
 
@@ -317,6 +316,9 @@ def evaluate(
     called: Sequence[Computation] = (),
 ) -> Literal:
     """The value of one op on constants, as the evaluator defines it. Raises what the evaluator raises."""
+    # Imported on first use: the evaluator costs 0.2 s, and many programs have nothing to fold.
+    from xyla.interp.api import Evaluator, to_literal
+
     comp = Module("constant").add_computation("constant")
     leaves = [comp.add(ops.CONSTANT, (), ops.ConstantAttrs(x), shape=x.shape) for x in operands]
     if shape is None and op.infer is not None:
