@@ -57,7 +57,9 @@ body {
 def test_layouts_are_reconciled(body: str, want: np.ndarray) -> None:
     text = HEAD + "ENTRY e {\n x = f32[3,4] parameter(0)\n y = f32[3,4]{0,1} copy(x)\n " + body + "\n}"
     module = parse(text)
-    for passes in ("none", "default"):
-        (out,) = compile_module(module, passes=passes)(X)
-        np.testing.assert_array_equal(out, want)
+    for scheduled in (False, True):
+        module.config.is_scheduled = scheduled
+        for passes in ("none", "default"):
+            (out,) = compile_module(module, passes=passes)(X)
+            np.testing.assert_array_equal(out, want)
     np.testing.assert_array_equal(xyla.interp.run(module, [X])[0], want)

@@ -10,17 +10,20 @@ written twice while anything can read them, except loop state, which is copied a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from xyla.hlo import ops
-from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
 from xyla.runtime.program import Allocation, AllocationKind, Slice
 
 ALIGNMENT = 64
+Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(slots=True, eq=False)
@@ -51,20 +54,15 @@ class Frame:
     order: list[Instruction]
     owned: list[Buffer] = field(default_factory=list)
     parameters: list[Leaves] = field(default_factory=list)
-    borrowed: bool = False  # parameters are the only caller's buffers
 
 
 class Plan:
     """Buffers of every value; `leaves[inst]` are those of an instruction's array leaves."""
 
-    def __init__(self, module: Module, is_unit: Callable[[Instruction], bool]) -> None:
-        """`is_unit(inst)`: whether `inst` is executed whole (its called computations are not planned)."""
-        self.module = module
+    def __init__(self) -> None:
         self.leaves: dict[Instruction, Leaves] = {}
         self.frames: dict[Computation, Frame] = {}
         self.allocations: list[Allocation] = []
-        self._is_unit = is_unit
-        self._constants: dict[int, Buffer] = {}
 
     # -- building ----------------------------------------------------------------------------------------------
 
@@ -72,8 +70,8 @@ class Plan:
         """The frame of a computation, made on first request."""
         frame = self.frames.get(comp)
         if frame is None:
-            order = list(comp.instructions) if self.module.config.is_scheduled else comp.post_order()
-            frame = self.frames[comp] = Frame(comp, order)
+            # Storage order where that is a valid one, so a schedule that the program came with is kept.
+            frame = self.frames[comp] = Frame(comp, comp.post_order())
         return frame
 
     def temp(self, frame: Frame, size: int, position: int) -> Buffer:
@@ -88,11 +86,11 @@ class Plan:
             self.temp(frame, leaf.num_bytes, position) if leaf.is_array else None for _, leaf in shape.leaves()
         )
 
-    def external(self, kind: AllocationKind, size: int, index: int = -1, data: object = None) -> Buffer:
+    def external(self, kind: AllocationKind, size: int, index: int = -1, data: Bytes | None = None) -> Buffer:
         """A buffer with an allocation of its own (parameter, constant, output)."""
         buffer = Buffer(size, kind, None)
         buffer.slice = Slice(len(self.allocations), 0, size)
-        self.allocations.append(Allocation(kind, size, index, data))  # type: ignore[arg-type]
+        self.allocations.append(Allocation(kind, size, index, data))
         return buffer
 
     def use(self, frame: Frame, buffers: Leaves, position: int) -> None:

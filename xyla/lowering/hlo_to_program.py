@@ -41,7 +41,7 @@ from xyla.support.status import unimplemented
 EmitUnit = Callable[[Instruction], Unit]
 Lowering = Generator["Lowering", Any, Any]
 
-# Results are pieces of the operands' leaves; no work.
+# Their called computations become part of the program; all others are units of work.
 _ENTERED: frozenset[OpDef[Any]] = frozenset({ops.CALL, ops.WHILE, ops.CONDITIONAL, ops.ASYNC_START})
 
 
@@ -50,7 +50,7 @@ class Lowerer:
 
     def __init__(self, module: Module, emit: EmitUnit) -> None:
         self.module = module
-        self.plan = Plan(module, lambda inst: inst.op not in _ENTERED)
+        self.plan = Plan()
         self.kernels: dict[str, int] = {}
         self.sources: dict[str, KernelSource] = {}
         self.units: list[tuple[Instruction, Unit]] = []
@@ -257,7 +257,7 @@ class Lowerer:
         """One call: spliced in place when this is the only caller, else a shared sequence with copies in and out."""
         if _only_caller(callee, inst):
             inner = self.plan.frame_of(callee)
-            inner.parameters, inner.borrowed = operands, True
+            inner.parameters = operands
             return (yield self._frame(inner, out))
         shared = self._shared.get(callee)
         if shared is None:
