@@ -395,6 +395,6 @@ def test_deep_chain_is_verified_quickly():
         x = comp.add(ops.NEGATE, [x])
     comp.set_root(x)
     module.set_entry(comp)
-    start = time.perf_counter()
+    start = time.process_time()
     verify(module)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5

@@ -108,10 +108,10 @@ def test_shared_call_graphs_stay_linear() -> None:
         )
     text = "HloModule deep\n" + "\n".join(levels)
     module = parse(text + "\nENTRY main { x = f32[] parameter(0) \n ROOT r = f32[] call(x), to_apply=f59 }")
-    start = time.perf_counter()
+    start = time.process_time()
     run("call-inliner,cse,simplify-conditional,constant-folding", module)
     assert module.num_instructions < 2000
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_a_chain_of_calls_is_inlined_in_linear_time() -> None:
@@ -123,11 +123,11 @@ def test_a_chain_of_calls_is_inlined_in_linear_time() -> None:
     ]
     text = "\n".join(["HloModule chain", *levels])
     module = parse(text + f"\nENTRY main {{ x = f32[] parameter(0) \n ROOT r = f32[] call(x), to_apply=f{count - 1} }}")
-    start = time.perf_counter()
+    start = time.process_time()
     run("call-inliner", module)
     assert list(module.computations) == ["main"]
     assert module.num_instructions == count + 1
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_deep_graphs_do_not_recurse() -> None:
@@ -172,9 +172,9 @@ ENTRY main {
 
 def test_constant_folding_says_what_its_budget_skips() -> None:
     module = parse(LOOP.replace("BOUND", "1000000000"))
-    start = time.perf_counter()
+    start = time.process_time()
     context = run("constant-folding", module)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
     assert module.entry.root.op is ops.WHILE
     assert any("while is left: it takes about" in note for note in context.notes)
 
