@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from xyla.hlo import ops
-from xyla.hlo.attr_types import ComparisonDirection
+from xyla.hlo.attr_types import ComparisonDirection, RandomDistribution
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.shape import Shape
@@ -170,3 +170,57 @@ def test_two_loops_may_share_condition_and_body() -> None:
     once, twice = compiled(module)(X)
     np.testing.assert_array_equal(once, 8 * X)
     np.testing.assert_array_equal(twice, 64 * X)
+
+
+def test_a_call_dag_costs_its_nodes_not_its_paths() -> None:
+    module = Module("m")
+    runs = 0
+
+    def counted(inst: Instruction) -> HandlerUnit:
+        def add(a: list[np.ndarray]) -> list[np.ndarray]:
+            nonlocal runs
+            runs += 1
+            return [a[0] + a[1]]
+
+        return HandlerUnit(add, "test")
+
+    levels = [doubling(module), doubling(module)]
+    for k in range(60):
+        comp = module.add_computation(f"level{k}")
+        p = param(comp, 0, V)
+        parts = [comp.add(ops.CALL, [p], ops.CallAttrs(), called=[c], shape=V) for c in levels[-2:]]
+        comp.set_root(comp.add(ops.ADD, parts, shape=V))
+        levels.append(comp)
+    main, (x, y) = entry(module, V, V)
+    finish(main, *(main.add(ops.CALL, [v], ops.CallAttrs(), called=[levels[-1]], shape=V) for v in (x, y)))
+    executable = Executable(Lowerer(module, counted).run(), [], Stats())
+    fib = [2.0, 2.0]
+    for _ in range(60):
+        fib.append(fib[-1] + fib[-2])
+    for _ in range(2):
+        got_x, got_y = executable(X, Y)
+        np.testing.assert_allclose(got_x, fib[-1] * X.astype(np.float64), rtol=1e-5)
+        np.testing.assert_allclose(got_y, fib[-1] * Y.astype(np.float64), rtol=1e-5)
+    assert runs <= 2 * 2 * 64
+
+
+def test_impure_calls_run_every_time() -> None:
+    module = Module("m")
+    draw = module.add_computation("draw")
+    p = param(draw, 0, V)
+    rng = ops.RngAttrs(RandomDistribution.UNIFORM)
+    draw.set_root(draw.add(ops.RNG, [p, p], rng, shape=V))
+    main, (x,) = entry(module, V)
+    finish(main, *(main.add(ops.CALL, [x], ops.CallAttrs(), called=[draw], shape=V) for _ in range(2)))
+    count = 0
+
+    def drawn(inst: Instruction) -> HandlerUnit:
+        def next_value(a: list[np.ndarray]) -> list[np.ndarray]:
+            nonlocal count
+            count += 1
+            return [np.full(4, count, np.float32)]
+
+        return HandlerUnit(next_value, "test")
+
+    first, second = Executable(Lowerer(module, drawn).run(), [], Stats())(X)
+    assert (first[0], second[0]) == (1, 2)

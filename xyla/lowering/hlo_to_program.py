@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xyla.analysis.purity import Purity
 from xyla.buffers.plan import Buffer, Frame, Leaves, Plan, forwards
 from xyla.hlo import ops
 from xyla.hlo.literal import Literal
@@ -56,6 +57,7 @@ class Lowerer:
         self.units: list[tuple[Instruction, Unit]] = []
         self.temp_bytes = 0
         self._emit = emit
+        self._purity = Purity()
         self._pending: list[Callable[[], None]] = []
         self._shared: dict[Computation, tuple[StepList, Frame, Leaves]] = {}
         self._literals: dict[Literal, Buffer] = {}
@@ -267,11 +269,17 @@ class Lowerer:
             root = yield self._frame(inner, steps)
             shared = self._shared[callee] = (steps, inner, root)
         steps, inner, root = shared
-        self._copy_all(out, inst.name, _flat(operands), _flat(inner.parameters))
-        out.steps.append(CallStep(inst.name, steps))
+        self._call_step(out, inst.name, callee, steps, (_flat(operands), _flat(inner.parameters)))
         leaves = self.plan.own_leaves(frame, callee.root.shape, position)
         self._copy_all(out, inst.name, root, leaves)
         return leaves
+
+    def _call_step(
+        self, out: StepList, name: str, callee: Computation, steps: StepList, arguments: tuple[Leaves, Leaves]
+    ) -> None:
+        pairs = [(s, t) for s, t in zip(*arguments, strict=True) if s is not None and t is not None and s.size]
+        pure = self._purity.pure_computation(callee)
+        self._defer(out, lambda: CallStep(name, steps, tuple((s.where(), t.where()) for s, t in pairs), pure))
 
     def _own_parameters(self, frame: Frame) -> list[Leaves]:
         parameters = [self.plan.own_leaves(frame, p.shape, 0) for p in frame.computation.parameters]

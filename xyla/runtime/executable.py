@@ -48,13 +48,17 @@ Action = Callable[["Run"], None]
 
 
 class Run:
-    """One execution: `table` holds the address of every slice of every step; `base` is the table's own address."""
+    """One execution: `table` holds the address of every slice of every step; `base` is the table's own address.
 
-    __slots__ = ("base", "table")
+    `ran`: the shared sequences (by id) that have run, whose arguments and results lie in their frames.
+    """
+
+    __slots__ = ("base", "ran", "table")
 
     def __init__(self, table: npt.NDArray[np.int64]) -> None:
         self.table = table
         self.base = table.ctypes.data
+        self.ran: set[int] = set()
 
 
 @dataclass(slots=True)
@@ -190,7 +194,7 @@ class Executable:
             case HandlerStep():
                 return _handler(step, slot)
             case CallStep():
-                return _run_all(self._sequence(step.body))
+                return _call(step, self._sequence(step.body), slot)
             case WhileStep():
                 return _while(self._sequence(step.condition), self._sequence(step.body), slot)
             case SwitchStep():
@@ -215,9 +219,22 @@ class Executable:
         return split
 
 
-def _run_all(actions: list[Action]) -> Action:
+def _call(step: CallStep, body: list[Action], slot: int) -> Action:
+    sizes, key, pure = [source.size for source, _ in step.arguments], id(step.body), step.pure
+    same, move = ctypes.CDLL(None).memcmp, ctypes.memmove
+    same.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+
     def call(run: Run) -> None:
-        for action in actions:
+        addresses = run.table[slot : slot + 2 * len(sizes)].tolist()
+        known = pure and key in run.ran
+        for source, target, size in zip(addresses[::2], addresses[1::2], sizes, strict=True):
+            known = known and not same(source, target, size)
+            if not known:
+                move(target, source, size)
+        if known:
+            return
+        run.ran.add(key)
+        for action in body:
             action(run)
 
     return call

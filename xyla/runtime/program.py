@@ -123,10 +123,16 @@ class HandlerStep:
 
 @dataclass(frozen=True, slots=True)
 class CallStep:
-    """Runs a sequence that several places share."""
+    """Copies arguments (from, to) into the frame of a sequence that several places share, and runs it.
+
+    `pure`: nothing but the arguments decides what it does. Its frame is its own, so when the arguments lie there
+    already from its last run, so do the results, and it is not run again: a call DAG costs its nodes, not its paths.
+    """
 
     name: str
     body: StepList
+    arguments: tuple[tuple[Slice, Slice], ...] = ()
+    pure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +206,8 @@ def all_steps(program: Program) -> list[Step]:
 def nested(step: Step) -> tuple[StepList, ...]:
     """The sequences a control-flow step runs."""
     match step:
-        case CallStep(_, body):
-            return (body,)
+        case CallStep():
+            return (step.body,)
         case WhileStep(_, condition, _, body):
             return (condition, body)
         case SwitchStep(_, _, _, branches):
@@ -226,4 +232,4 @@ def slices_of(step: Step) -> tuple[Slice, ...]:
         case SwitchStep(_, selector, _, _):
             return (selector,)
         case CallStep():
-            return ()
+            return tuple(s for pair in step.arguments for s in pair)
