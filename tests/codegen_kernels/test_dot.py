@@ -10,7 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from xyla import interp
 from xyla.clients.random_args import random_args
-from xyla.codegen.kernel import GemmCall
+from xyla.runtime.program import GemmCall
 from xyla.testing.kernels import check, program, single, to_logical, to_physical
 
 

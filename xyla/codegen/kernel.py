@@ -59,29 +59,6 @@ class KernelSpec:
         return self.num_operands + self.num_outputs + len(self.literals) + (1 if self.scratch_bytes else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class GemmCall:
-    """A dot that is a plain (batched) matrix product for BLAS, in row-major terms: C[m,n] = A[m,k] B[k,n].
-
-    A is operand 0 and B operand 1, or the other way round when `swap` is set. trans_a: A is stored as [k,m] (rows of
-    length m); trans_b: B is stored as [n,k]. ld*: row strides of what is stored; stride_*: elements between batches.
-    """
-
-    m: int
-    n: int
-    k: int
-    trans_a: bool
-    trans_b: bool
-    lda: int
-    ldb: int
-    ldc: int
-    batch: int = 1
-    stride_a: int = 0
-    stride_b: int = 0
-    stride_c: int = 0
-    swap: bool = False
-
-
 class Frame:
     """A kernel function being written: its launch range and its buffer pointers (each loaded once, at entry)."""
 

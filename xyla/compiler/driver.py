@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from time import perf_counter
 
+from xyla.codegen.kernel import KernelSpec
 from xyla.compiler.handlers import handler_for, module_handler
 from xyla.compiler.optimise import DEFAULT, optimise
 from xyla.hlo import ops
@@ -14,11 +15,12 @@ from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.hlo_to_program import Lowerer
 from xyla.lowering.layouts import agree
-from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
+from xyla.lowering.units import HandlerUnit, Unit
 from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
 from xyla.runtime.executable import Executable, Stats
 from xyla.runtime.objects import KernelSource, default_store
+from xyla.runtime.program import GemmCall
 from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
 
@@ -79,9 +81,9 @@ def _stats(module: Module, lowerer: Lowerer) -> Stats:
     stats.temp_bytes = lowerer.temp_bytes
     for inst, unit in lowerer.units:
         match unit:
-            case KernelUnit():
+            case KernelSpec():
                 stats.kernels += 1
-            case GemmUnit():
+            case GemmCall():
                 stats.library_calls += 1
             case HandlerUnit():
                 stats.handlers.append((f"%{inst.name} = {inst.op.name}", unit.reason))

@@ -14,12 +14,13 @@ import numpy as np
 
 from xyla.analysis.purity import Purity
 from xyla.buffers.plan import Buffer, Frame, Leaves, Plan, forwards
+from xyla.codegen.kernel import KernelSpec
 from xyla.hlo import ops
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
-from xyla.lowering.units import GemmUnit, HandlerUnit, KernelUnit, Unit
+from xyla.lowering.units import HandlerUnit, Unit
 from xyla.runtime.objects import KernelSource
 from xyla.runtime.program import (
     AllocationKind,
@@ -27,6 +28,7 @@ from xyla.runtime.program import (
     ArrayType,
     CallStep,
     CopyStep,
+    GemmCall,
     GemmStep,
     HandlerStep,
     KernelStep,
@@ -176,11 +178,13 @@ class Lowerer:
         inputs = [b for o in inst.operands for b in self.plan.leaves[o] if b is not None]
         outputs = [b for b in leaves if b is not None]
         match unit:
-            case KernelUnit():
+            case KernelSpec():
                 self._kernel_step(frame, inst, position, out, unit, inputs, outputs)
-            case GemmUnit():
+            case GemmCall():
                 a, b = (inputs[1], inputs[0]) if unit.swap else (inputs[0], inputs[1])
-                self._defer(out, lambda: _gemm_step(inst, unit, a.where(), b.where(), outputs[0].where()))
+                (c,) = outputs
+                dtype = inst.shape.element_type.np
+                self._defer(out, lambda: GemmStep(inst.name, dtype, unit, a.where(), b.where(), c.where()))
             case HandlerUnit():
                 self._handler_step(inst, inst.operands, unit, leaves, out)
         return leaves
@@ -206,11 +210,11 @@ class Lowerer:
         inst: Instruction,
         position: int,
         out: StepList,
-        unit: KernelUnit,
+        unit: KernelSpec,
         inputs: list[Buffer],
         outputs: list[Buffer],
     ) -> None:
-        args = [*inputs, *outputs, *(self._literal(_row_major(c)) for c in unit.constants)]
+        args = [*inputs, *outputs, *(self._literal(_row_major(c)) for c in unit.literals)]
         if unit.scratch_bytes:
             args.append(self.plan.temp(frame, unit.scratch_bytes, position))
         number = self.kernels.setdefault(unit.source.symbol, len(self.kernels))
@@ -414,11 +418,3 @@ def physical_bytes(literal: Literal) -> np.ndarray[Any, np.dtype[np.uint8]]:
     data = raw[start : start + shape.num_bytes]
     data.view(shape.element_type.np).reshape(array.shape)[...] = array
     return data
-
-
-def _gemm_step(inst: Instruction, u: GemmUnit, a: Slice, b: Slice, c: Slice) -> GemmStep:
-    dtype = inst.shape.element_type.np
-    return GemmStep(
-        inst.name, dtype, u.m, u.n, u.k, u.trans_a, u.trans_b, u.lda, u.ldb, u.ldc, a, b, c, u.batch, u.stride_a,
-        u.stride_b, u.stride_c,
-    )  # fmt: skip

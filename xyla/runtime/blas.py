@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from xyla.runtime.program import GemmStep
+from xyla.runtime.program import GemmCall, GemmStep
 from xyla.runtime.threads import host_threads, run_parts
 from xyla.support.status import internal
 
@@ -137,34 +137,34 @@ def gemm_call(step: GemmStep) -> Callable[[int, int, int], None]:
 
 
 def _parts(step: GemmStep) -> list[_Part]:
-    count = min(host_threads(), step.m) if step.m * step.n * step.k * step.batch >= SPLIT_WORK else 1
-    size = step.dtype.itemsize
+    g, size = step.call, step.dtype.itemsize
+    count = min(host_threads(), g.m) if g.m * g.n * g.k * g.batch >= SPLIT_WORK else 1
+    a_row = 1 if g.trans_a else g.lda
     parts = []
     for i in range(count):
-        lo, hi = step.m * i // count, step.m * (i + 1) // count
-        a_row = 1 if step.trans_a else step.lda
-        parts.append(_Part(_serial(replace(step, m=hi - lo)), lo * a_row * size, lo * step.ldc * size))
+        lo, hi = g.m * i // count, g.m * (i + 1) // count
+        parts.append(_Part(_serial(replace(g, m=hi - lo), step.dtype), lo * a_row * size, lo * g.ldc * size))
     return parts
 
 
-def _serial(step: GemmStep) -> Callable[[int, int, int], None]:
+def _serial(g: GemmCall, dtype: np.dtype[np.generic]) -> Callable[[int, int, int], None]:
     """The product on the calling thread.
 
     BLAS is column-major: row-major C = A B is column-major C^T = B^T A^T, so the operands trade places.
     """
-    name, scalar = _ROUTINE[step.dtype]
+    name, scalar = _ROUTINE[dtype]
     routine, by_ref = _routine(name), ctypes.byref
-    ints = [ctypes.c_int(v) for v in (step.n, step.m, step.k, step.ldb, step.lda, step.ldc)]
+    ints = [ctypes.c_int(v) for v in (g.n, g.m, g.k, g.ldb, g.lda, g.ldc)]
     n, m, k, ldb, lda, ldc = (by_ref(i) for i in ints)
     one, zero = scalar(1.0), scalar(0.0)
     alpha, beta = by_ref(one), by_ref(zero)
     no, yes = ctypes.create_string_buffer(b"N"), ctypes.create_string_buffer(b"T")
-    trans_a, trans_b = (yes if step.trans_a else no), (yes if step.trans_b else no)
-    size = step.dtype.itemsize
-    sa, sb, sc = step.stride_a * size, step.stride_b * size, step.stride_c * size
+    trans_a, trans_b = (yes if g.trans_a else no), (yes if g.trans_b else no)
+    size = dtype.itemsize
+    sa, sb, sc = g.stride_a * size, g.stride_b * size, g.stride_c * size
 
     def call(a: int, b: int, c: int) -> None:
-        for i in range(step.batch):
+        for i in range(g.batch):
             routine(trans_b, trans_a, n, m, k, alpha, b + i * sb, ldb, a + i * sa, lda, beta, c + i * sc, ldc)
 
     return call

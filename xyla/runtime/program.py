@@ -81,14 +81,13 @@ class CopyStep:
 
 
 @dataclass(frozen=True, slots=True)
-class GemmStep:
-    """C = A @ B by BLAS, `batch` times. f32 or f64; each matrix is row- or column-major with a leading dimension.
+class GemmCall:
+    """A dot that is a plain (batched) matrix product for BLAS, in row-major terms: C[m,n] = A[m,k] B[k,n].
 
-    `trans_a`: A is stored k-by-m. Leading dimensions and batch strides are in elements; C is row-major m-by-n.
+    A is operand 0 and B operand 1, or the other way round when `swap` is set. trans_a: A is stored as [k,m] (rows of
+    length m); trans_b: B is stored as [n,k]. ld*: row strides of what is stored; stride_*: elements between batches.
     """
 
-    name: str
-    dtype: np.dtype[np.generic]
     m: int
     n: int
     k: int
@@ -97,13 +96,23 @@ class GemmStep:
     lda: int
     ldb: int
     ldc: int
-    a: Slice
-    b: Slice
-    c: Slice
     batch: int = 1
     stride_a: int = 0
     stride_b: int = 0
     stride_c: int = 0
+    swap: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GemmStep:
+    """Does a matrix product by BLAS. `dtype`: f32 or f64; `a` and `b` are the slices of the call's A and B."""
+
+    name: str
+    dtype: np.dtype[np.generic]
+    call: GemmCall
+    a: Slice
+    b: Slice
+    c: Slice
 
 
 # A handler gets logical NumPy views of its inputs and returns one array an output.

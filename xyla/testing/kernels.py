@@ -12,12 +12,13 @@ import numpy as np
 from xyla import interp
 from xyla.clients.compare import compare, reduction_length
 from xyla.clients.random_args import random_args
-from xyla.codegen.kernel import GemmCall, KernelSpec
+from xyla.codegen.kernel import KernelSpec
 from xyla.codegen.kernels import build_kernel
 from xyla.formats.hlo_text import parse
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.shape import Shape
 from xyla.runtime.objects import ObjectStore
+from xyla.runtime.program import GemmCall
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # What the padding of a result holds before a kernel runs: bytes that no test expects.

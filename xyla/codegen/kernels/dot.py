@@ -15,7 +15,7 @@ from typing import Any
 from xyla.codegen.elements import ELEMENT, Site, convert, element_constant, splat_element
 from xyla.codegen.fused import EMIT, Emitter, Request, Rule
 from xyla.codegen.index import ZERO, Index, Ix
-from xyla.codegen.kernel import GemmCall, KernelSpec, refuse
+from xyla.codegen.kernel import KernelSpec, refuse
 from xyla.codegen.kernels.gemm import gemm_of
 from xyla.codegen.kernels.loop import body_of, body_types, loop_kernel, root_of
 from xyla.codegen.kernels.loops import choose_lanes, minor_to_major
@@ -26,6 +26,7 @@ from xyla.codegen.llvm import Cx, Val, Value, vector_constant
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Shape
+from xyla.runtime.program import GemmCall
 from xyla.support import dtypes
 from xyla.support.dtypes import ElementType
 

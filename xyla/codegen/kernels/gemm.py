@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from xyla.codegen.kernel import GemmCall
 from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Shape
+from xyla.runtime.program import GemmCall
 from xyla.support import dtypes
 
 # Up to this many multiplications our own tiled kernel is as fast as a library call, or faster.

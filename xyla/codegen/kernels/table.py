@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xyla.codegen.fused import NeedScalarError
-from xyla.codegen.kernel import GemmCall, KernelSpec, refuse
+from xyla.codegen.kernel import KernelSpec, refuse
 from xyla.codegen.kernels.conv import conv_kernel
 from xyla.codegen.kernels.dot import dot_kernel
 from xyla.codegen.kernels.loop import loop_kernel, root_of
@@ -21,6 +21,7 @@ from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef, Trait, all_ops
 from xyla.hlo.op_table import OpTable
+from xyla.runtime.program import GemmCall
 from xyla.support.status import Status, XylaError
 
 KernelRule = Callable[[Instruction], KernelSpec | GemmCall]

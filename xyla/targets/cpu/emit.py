@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from xyla.codegen.kernel import GemmCall, signature
+from xyla.codegen.kernel import KernelSpec, signature
 from xyla.codegen.kernels import kernel_or_reason
 from xyla.hlo.module import Instruction
-from xyla.lowering.units import GemmUnit, KernelUnit
+from xyla.runtime.program import GemmCall
 from xyla.support.status import Status, XylaError
 
-Emitted = KernelUnit | GemmUnit | str
+Emitted = KernelSpec | GemmCall | str
 
 
 class CpuEmitter:
@@ -27,17 +27,5 @@ class CpuEmitter:
             return error.message
         made = self._made.get(key)
         if made is None:
-            made = self._made[key] = _emit(inst)
+            made = self._made[key] = kernel_or_reason(inst)
         return made
-
-
-def _emit(inst: Instruction) -> Emitted:
-    spec = kernel_or_reason(inst)
-    if isinstance(spec, str):
-        return spec
-    if isinstance(spec, GemmCall):
-        return GemmUnit(
-            spec.m, spec.n, spec.k, spec.trans_a, spec.trans_b, spec.lda, spec.ldb, spec.ldc, spec.batch, spec.stride_a,
-            spec.stride_b, spec.stride_c, spec.swap,
-        )  # fmt: skip
-    return KernelUnit(spec.source, spec.launch_size, spec.literals, spec.scratch_bytes)
