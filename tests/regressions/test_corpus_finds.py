@@ -68,3 +68,11 @@ def test_point_to_point_is_refused_when_compiling(root: str) -> None:
     with pytest.raises(XylaError, match="no peer") as caught:
         xyla.compile(module)
     assert caught.value.status is Status.UNIMPLEMENTED
+
+
+def test_a_result_that_no_memory_holds_is_resource_exhausted() -> None:
+    body = " x = u8[] parameter(0)\n ROOT b = u8[1000000000000000] broadcast(x), dimensions={}"
+    module = parse(f"HloModule m\nENTRY e {{\n{body}\n}}")
+    with pytest.raises(XylaError) as caught:
+        xyla.compile(module)(np.uint8(1))
+    assert caught.value.status is Status.RESOURCE_EXHAUSTED

@@ -132,10 +132,7 @@ class Executable:
             if self._pool:
                 return self._pool.pop()
         size = sum(a.size for a in self.program.allocations if a.kind is AllocationKind.TEMP)
-        try:
-            return _aligned(size)
-        except MemoryError:
-            raise XylaError(Status.RESOURCE_EXHAUSTED, f"{size} bytes of temporary memory") from None
+        return _aligned(size)
 
     def _address(self, a: Allocation, args: list[Array], outputs: list[Array], temp: Array) -> int:
         match a.kind:
@@ -318,7 +315,10 @@ def view_at(address: int, t: ArrayType) -> Array:
 
 
 def _aligned(size: int) -> npt.NDArray[np.uint8]:
-    raw = np.empty(size + ALIGNMENT, np.uint8)
+    try:
+        raw = np.empty(size + ALIGNMENT, np.uint8)
+    except MemoryError:
+        raise XylaError(Status.RESOURCE_EXHAUSTED, f"{size} bytes of memory are not to be had") from None
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]
 
