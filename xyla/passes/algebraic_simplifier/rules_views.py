@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Shape
@@ -228,22 +230,48 @@ def copy_same(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 @physical
 def copy_bitcast_copy(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """copy(bitcast(copy(x))) = bitcast(x), where a dimension is only split or merged and x's order is the result's."""
+    """copy(bitcast(copy(x))) = bitcast(copy(x)), where the bitcast only splits or merges dimensions of x.
+
+    The copy goes straight to the order of the result, and there is none where x has that order already.
+    """
     middle = inst.operands[0]
     if middle.op is not ops.BITCAST or middle.operands[0].op is not ops.COPY:
         return None
-    x = middle.operands[0].operands[0]
-    shapes = (x.shape, middle.operands[0].shape, middle.shape, inst.shape)
+    first = middle.operands[0]
+    x = first.operands[0]
+    shapes = (x.shape, first.shape, middle.shape, inst.shape)
     if any(s.layout is None or s.layout.memory_space for s in shapes):
         return None
     if len({s.layout.tiles for s in shapes if s.layout is not None}) != 1:
         return None
-    atoms = _reinterpreted(shapes[1], shapes[2])
-    if atoms is None or _in_memory(atoms.source, shapes[0]) != _in_memory(atoms.current, shapes[3]):
+    atoms = _reinterpreted(first.shape, middle.shape)
+    direct = None if atoms is None else _in_order(x.shape, atoms, _in_memory(atoms.current, inst.shape))
+    if atoms is None or direct is None or not _minor_untouched(atoms, direct, inst.shape):
         return None
-    if not _minor_untouched(atoms, x.shape, inst.shape):
+    if _in_memory(atoms.source, x.shape) == _in_memory(atoms.source, direct) and _minor_untouched(
+        atoms, x.shape, inst.shape
+    ):
+        direct = x.shape
+    if direct is not x.shape and not (single_user(middle) and single_user(first)):
         return None
-    return rw.add(ops.BITCAST, [x], ops.BitcastAttrs(), shape=inst.shape)
+    base = x if direct is x.shape else rw.add(ops.COPY, [x], shape=direct)
+    return rw.add(ops.BITCAST, [base], ops.BitcastAttrs(), shape=inst.shape)
+
+
+def _in_order(shape: Shape, atoms: Atoms, target: list[int]) -> Shape | None:
+    """`shape` in the layout that has the atoms in the order `target`; None when a dimension would fall apart."""
+    assert shape.layout is not None
+    owner = {a: d for d, group in enumerate(atoms.source) for a in group}
+    order: list[int] = [d for d, group in enumerate(atoms.source) if not group]  # those of size 1 go first
+    i = 0
+    while i < len(target):
+        dim = owner[target[i]]
+        group = atoms.source[dim]
+        if target[i : i + len(group)] != group:
+            return None
+        order.append(dim)
+        i += len(group)
+    return shape.with_layout(replace(shape.layout, minor_to_major=tuple(order[::-1])))
 
 
 def _reinterpreted(before: Shape, after: Shape) -> Atoms | None:
@@ -269,14 +297,27 @@ def _in_memory(groups: list[list[int]], shape: Shape) -> list[int]:
 
 
 def _minor_untouched(atoms: Atoms, before: Shape, after: Shape) -> bool:
-    """Whether tiles (if any) see the same dimensions: the most minor ones are whole on both sides."""
+    """Whether tiles (if any) cut the same: the most minor dimensions are whole on both sides.
+
+    The outermost one that is tiled may differ in its major part, where the tile divides both.
+    """
     assert before.layout is not None
     assert after.layout is not None
     if not before.layout.tiles:
         return True
-    count = max(len(t) for t in before.layout.tiles)
-    pairs = zip(before.layout.minor_to_major[:count], after.layout.minor_to_major[:count], strict=False)
-    return all(atoms.source[b] == atoms.current[a] for b, a in pairs)
+    tile = before.layout.tiles[0]
+    if any(len(t) > len(tile) for t in before.layout.tiles) or len(tile) > min(before.rank, after.rank):
+        return False
+    for i, size in enumerate(reversed(tile)):
+        b, a = before.layout.minor_to_major[i], after.layout.minor_to_major[i]
+        one, two = atoms.source[b], atoms.current[a]
+        if one == two:
+            continue
+        short = min(len(one), len(two))
+        outermost = i == len(tile) - 1 and short and one[-short:] == two[-short:]
+        if not outermost or before.dims[b] % size or after.dims[a] % size:
+            return False
+    return True
 
 
 @logical

@@ -39,6 +39,8 @@ FAMILIES = (
     rules_views, rules_movement, rules_slice, rules_indexing, rules_reduce, rules_reduce_window, rules_dot,
     rules_convolution, rules_collectives,
 )  # fmt: skip
+# What sees its operands' layouts even where those are a choice: a value of another layout must not take their place.
+_READ_LAYOUTS = (ops.BITCAST, ops.CUSTOM_CALL)
 # Rounds of the whole work-list; each further one only finds what lies more than two levels above a change.
 _ROUNDS = 10
 
@@ -160,8 +162,9 @@ def _settle(inst: Instruction, new: Instruction, rw: Rewrite, layout_sensitive: 
             return False
         if fresh and inst.shape.is_array:
             rewriter.set_shape(new, inst.shape)
-        elif layout_sensitive and inst.shape.with_default_layouts() is not new.shape.with_default_layouts():
-            return False
+        elif inst.shape.with_default_layouts() is not new.shape.with_default_layouts():
+            if layout_sensitive or any(u.op in _READ_LAYOUTS for u in inst.users):
+                return False
     if fresh:
         new.sharding = inst.sharding
     if layout_sensitive:
