@@ -339,6 +339,8 @@ def _collect(process: subprocess.Popen[str], lines: IO[str], rows: list[dict[str
             if "done" in row:
                 return True
             rows.append(row)
+            if row["kind"] in ("mismatch", "crash"):
+                sys.stderr.write(f"\r{_note(row)}\n")
         return False
     finally:
         finished.append(True)
@@ -406,6 +408,10 @@ def label_table(rows: list[dict[str, Any]], cases: dict[str, data.HloCase]) -> I
     show("agreement with the labels", ("pass", "labelled", "agree", "share"), lines)
 
 
+def _note(row: dict[str, Any]) -> str:
+    return f"{row['kind']} {row['pass']}: {_short(row['file'])}: {row['why'][:300]} {' '.join(row.get('rules', ()))}"
+
+
 def _short(path: str) -> str:
     return "/".join(Path(path).parts[-2:])
 
@@ -433,11 +439,7 @@ def main() -> int:
     rows = sweep(cases[:: options.sample], options)
     wrong = verdict_table(rows)
     notes = list(label_table(rows, {str(case.path): case for case in cases}))
-    notes += [
-        f"{r['kind']} {r['pass']}: {_short(r['file'])}: {r['why'][:300]} {' '.join(r.get('rules', ()))}"
-        for r in rows
-        if r["kind"] in ("mismatch", "crash", "rounding")
-    ]
+    notes += [_note(row) for row in rows if row["kind"] in ("mismatch", "crash", "rounding")]
     if options.failures:
         options.failures.write_text("".join(f"{note}\n" for note in sorted(notes)), encoding="utf-8")
     return int(wrong > 0)

@@ -186,6 +186,22 @@ def test_scatter_in_one_order(text: str) -> None:
         _changed("scatter-determinism-expander", module, [x, i, u])
 
 
+def test_scatters_keep_every_bit_in_strict_mode() -> None:
+    """1e30 and small numbers: another association of the sums gives other values."""
+    module = _module(_SCATTERS[0].format("f32"), _ADD.format("f32"))
+    x, i, u = (p.shape for p in module.entry.parameters)
+    rng = np.random.default_rng(3)
+    args = [
+        rng.choice(np.array([1, 1e30, -1e30, 3e38], np.float32), x.dims),
+        rng.integers(0, 2, i.dims).astype(np.int32),
+        rng.choice(np.array([1, 1e30, -1e30, 3e38], np.float32), u.dims),
+    ]
+    (pass_,) = parse_passes("scatter-determinism-expander")
+    outcome = check_pass(pass_, module, args, fp=Fp.STRICT)
+    assert [rule for _, rule in outcome.counts] == ["scatter_in_order"]
+    assert [rule for _, rule in apply_pass(pass_, module).counts] == ["combine_before_scatter"]
+
+
 def test_scatter_of_two_operands_with_a_called_combiner() -> None:
     module = _module(
         "x = s32[5] parameter(0)\ny = f32[5] parameter(1)\ni = s32[7,1] parameter(2)\nu = s32[7] parameter(3)\n"
@@ -237,6 +253,16 @@ def test_stable_sorts_keep_ties_in_order() -> None:
         " ROOT r = pred[] compare(p, q), direction=LT }",
     )
     _changed("stable-sort-expander", module)
+
+
+def test_sorts_that_are_made_stable_keep_nan_last() -> None:
+    """Under a plain comparator a NaN ties with everything, which is no order: it goes last, before and after."""
+    module = _module(
+        "x = f32[40] parameter(0)\nROOT s = f32[40] sort(x), dimensions={0}, is_stable=true, to_apply=less",
+        "less { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = pred[] compare(a, b), direction=LT }",
+    )
+    pool = np.array([1, -1, np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+    _changed("stable-sort-expander", module, [np.random.default_rng(0).choice(pool, 40)])
 
 
 def test_batch_norm() -> None:

@@ -1,6 +1,7 @@
 """ragged-dot: a dot whose left-hand rows (or contracted elements, or batches) fall into groups of given sizes.
 
-Spec: XLA operation semantics (RaggedDot). Group i covers [sum of sizes before i, + size i) of the ragged dimension.
+Spec: XLA operation semantics (RaggedDot). Group i covers [sum of sizes before i, + size i) of the ragged dimension; a
+negative size, of which the semantics say nothing, counts as 0.
 """
 
 from __future__ import annotations
@@ -105,6 +106,12 @@ def _without(dims: Sequence[int], *removed: int) -> tuple[int, ...]:
     return tuple(d - sum(r < d for r in removed) for d in dims)
 
 
+def _within(sizes: Array, extent: int) -> Array:
+    """Group sizes as s64 between 0 and the ragged dimension's: larger ones reach its end all the same."""
+    most = min(extent, int(np.iinfo(sizes.dtype).max))
+    return np.clip(sizes, 0, most).astype(np.int64)
+
+
 @EVAL.rule(ops.RAGGED_DOT)
 def _ragged_dot(inst: Instruction, session: Session) -> Kernel:
     a = inst.attrs
@@ -120,8 +127,10 @@ def _ragged_dot(inst: Instruction, session: Session) -> Kernel:
         total,
     )
 
+    extent = inst.operands[0].shape.dims[dot.ragged]
+
     def kernel(x: Array, y: Array, sizes: Array) -> Array:
         x, y = to_sum_type(x, types[0], total), to_sum_type(y, types[1], total)
-        return convert(dot.evaluate(x, y, np.asarray(sizes).astype(np.int64)), total, result)
+        return convert(dot.evaluate(x, y, _within(np.asarray(sizes), extent)), total, result)
 
     return kernel

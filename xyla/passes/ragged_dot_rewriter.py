@@ -14,7 +14,7 @@ from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander, Number, Val
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
-from xyla.support.dtypes import S32, S64, U32, U64
+from xyla.support.dtypes import S32, S64
 
 # Dimension numbers of a dot: lhs batch, lhs contracting, rhs batch, rhs contracting.
 _Numbers = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -71,7 +71,10 @@ class _Groups:
         self.lead = lead
         self.extent = extent
         self.count = sizes.dims[-1]
-        self.sizes = sizes.convert(S64 if sizes.et in (S64, U64, U32) else S32)
+        # Between 0 and the extent, so that no sum overflows.
+        most = min(extent, (1 << (sizes.et.bits - sizes.et.is_signed)) - 1)
+        inside = b.minimum(b.maximum(sizes, 0), most)
+        self.sizes = inside.convert(S64 if self.count * extent >= 2**31 else S32)
         self.ends = self._running_sums(self.sizes)
 
     def _running_sums(self, x: Val) -> Val:

@@ -3,38 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from xyla.hlo import ops
-from xyla.hlo.module import Computation, Instruction
-from xyla.hlo.op_def import OpDef, Trait
+from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
-from xyla.passes.building import Builder, Expander, Val
+from xyla.passes.building import Builder, Val, expand
 from xyla.passes.index_vectors import index_rows, permutation_to
 from xyla.passes.retyping import TypeMap, can_retype, retyped_computation
-from xyla.passes.scatter_expander import is_deterministic, numbers_of
+from xyla.passes.scatter_expander import expand_indeterministic_scatter, is_deterministic, numbers_of
 from xyla.passes.type_rules import wider
 from xyla.passes.vectorise import apply_elementwise
-from xyla.passmgr.base import register
-from xyla.passmgr.context import Fp
-from xyla.passmgr.rules import Rewrite, Rule, fp_allows
+from xyla.passmgr.base import Pass, register
+from xyla.passmgr.context import Fp, PassContext
+from xyla.passmgr.rules import Rewrite, fp_allows
 from xyla.support.dtypes import F32, PRED, S32, S64
 
 VALUE_CHANGING = {
+    "combine_before_scatter": (Fp.DEFAULT, "the updates of an element are combined in another association"),
     "combine_in_f32": (Fp.DEFAULT, "updates of a narrow float round once, at the end, not one by one"),
 }
 
 
 @register
 @dataclass(frozen=True, slots=True)
-class ScatterDeterminismExpander(Expander):
+class ScatterDeterminismExpander(Pass):
     """Combines the updates of each element first, by a stable sort and a segmented scan, then scatters once.
 
     Every run and every target then combines in one and the same order. Scatters of one operand whose combiner is an
     associative operation, or keeps the update, and whose order matters (floats, indices not known to be unique).
-    Takes O(n log n) and no loop.
+    Takes O(n log n) and no loop. Sums come out in another association: in strict mode the scatters become loops.
 
         ROOT s = f32[4] scatter(x, i, u), to_apply=add
           ==>  (k, v) = sort(linear index of i, u); v = prefix sums of v within equal k
@@ -43,20 +43,20 @@ class ScatterDeterminismExpander(Expander):
 
     name: ClassVar[str] = "scatter-determinism-expander"
 
-    def rules(self) -> Mapping[OpDef[Any], Rule]:
-        """The op and its rule."""
-        return {ops.SCATTER: combine_before_scatter}
+    def run(self, module: Module, ctx: PassContext) -> bool:
+        """Each scatter once: linear in the module's size."""
+        if fp_allows(ctx.fp, VALUE_CHANGING["combine_before_scatter"][0]):
+            return expand(module, ctx, {ops.SCATTER: combine_before_scatter})
+        return expand(module, ctx, {ops.SCATTER: scatter_in_order})
 
 
 def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """scatter(x, i, u) = scatter(x, unique i, combined u)."""
-    if len(inst.operands) != 3 or inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands):
-        return None
-    if is_deterministic(inst) or not _is_associative(inst) or not inst.operands[2].shape.num_elements:
+    if not _in_question(inst):
         return None
     rw.permit()
     b = Builder(rw)
-    types = _wide_types(inst) if fp_allows(rw.fp, VALUE_CHANGING["combine_in_f32"][0]) else {}
+    types = _wide_types(inst)
     comp = retyped_computation(inst.called[0], types)
     operand, updates = (v.convert(types.get(v.et, v.et)) for v in b.vals((inst.operands[0], inst.operands[2])))
     keys, values = _flat(b, inst, operand, updates)
@@ -72,6 +72,18 @@ def combine_before_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None
     flat = operand.reshape(total)
     new = b.apply(ops.SCATTER, flat, keys.reshape(count, 1), values, attrs=attrs, called=[comp])
     return new.reshape(*inst.shape.dims).convert(inst.shape.element_type).inst
+
+
+def scatter_in_order(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """scatter(x, i, u) = for each k: x[i[k]] = combine(x[i[k]], u[k]), for the scatters of `combine_before_scatter`."""
+    return expand_indeterministic_scatter(inst, rw) if _in_question(inst) else None
+
+
+def _in_question(inst: Instruction) -> bool:
+    """Whether the order of the updates matters, and `combine_before_scatter` can do without it."""
+    if len(inst.operands) != 3 or inst.shape.is_dynamic or any(o.shape.is_dynamic for o in inst.operands):
+        return False
+    return not is_deterministic(inst) and _is_associative(inst) and bool(inst.operands[2].shape.num_elements)
 
 
 def _wide_types(inst: Instruction) -> TypeMap:

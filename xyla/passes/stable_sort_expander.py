@@ -11,6 +11,7 @@ from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Expander
+from xyla.passes.inlining import copy_body
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
 from xyla.support.dtypes import S32, S64, ElementType
@@ -75,7 +76,8 @@ def _with_ties(comparator: Computation, at: int, et: ElementType) -> Computation
     params = b.vals(new.parameters)
     swapped = [params[i ^ 1] for i in range(len(comparator.parameters))]
     forward = b.val(new.root)
-    backward = b.apply(ops.CALL, *swapped, attrs=ops.CallAttrs(), called=[comparator])
+    # In full, not as a call: only so can those who know plain comparators see that this one is a chain of such.
+    backward = b.val(copy_body(comparator, new, [p.inst for p in swapped])[0])
     tie = params[2 * at].lt(params[2 * at + 1])
     new.set_root(b.select(forward.eq(backward), tie, forward).inst)
     return new

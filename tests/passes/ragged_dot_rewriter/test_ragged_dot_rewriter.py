@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from xyla.formats.hlo_text import parse
+from xyla.hlo.module import Module
 from xyla.passes.ragged_dot_rewriter import RaggedDotRewriter
 from xyla.testing.pass_check import apply_pass, check_pass
 
@@ -24,27 +25,44 @@ NAMES = (
 )  # fmt: skip
 
 
+def _module(name: str, sizes: str = "s32") -> Module:
+    shapes, dims = CASES[name]
+    x, y, n, result = shapes.split()
+    attrs = ", ".join(f"{key}={{{value}}}" for key, value in zip(NAMES, dims, strict=True))
+    return parse(f"""HloModule m
+ENTRY e {{
+  x = f32{x} parameter(0)
+  y = f32{y} parameter(1)
+  n = {sizes}{n} parameter(2)
+  ROOT r = f32{result} ragged-dot(x, y, n), {attrs}
+}}""")
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("special", [False, True])
 def test_values_are_kept(name: str, special: bool) -> None:
     """Small integers as floats, so that every sum is exact; an infinity and a NaN stay where they are."""
-    shapes, dims = CASES[name]
-    x, y, n, result = shapes.split()
-    attrs = ", ".join(f"{key}={{{value}}}" for key, value in zip(NAMES, dims, strict=True))
-    text = f"""HloModule m
-ENTRY e {{
-  x = f32{x} parameter(0)
-  y = f32{y} parameter(1)
-  n = s32{n} parameter(2)
-  ROOT r = f32{result} ragged-dot(x, y, n), {attrs}
-}}"""
-    module = parse(text)
+    module = _module(name)
     rng = np.random.default_rng(0)
     args = [rng.integers(1, 5, p.shape.dims).astype(np.float32) for p in module.entry.parameters[:2]]
     args.append(rng.integers(0, 3, module.entry.parameters[2].shape.dims).astype(np.int32))
     if special:
         args[1].flat[0], args[1].flat[-1] = np.inf, np.nan
     assert check_pass(RaggedDotRewriter(), module, args).changed
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", ["s32", "u64", "s8"])
+def test_sizes_out_of_range(name: str, kind: str) -> None:
+    """Negative sizes count as 0, and those beyond the dimension reach its end: no sum of sizes overflows."""
+    module = _module(name, kind)
+    np_type = module.entry.parameters[2].shape.element_type.np
+    low, high = np.iinfo(np_type).min, np.iinfo(np_type).max
+    rng = np.random.default_rng(1)
+    args = [rng.integers(1, 5, p.shape.dims).astype(np.float32) for p in module.entry.parameters[:2]]
+    for pool in ([low, 0, 2, high], [2, low + 3], [high], [0, 1]):
+        sizes = np.array(pool, np_type)[rng.integers(0, len(pool), module.entry.parameters[2].shape.dims)]
+        assert check_pass(RaggedDotRewriter(), module, [*args, sizes]).changed
 
 
 def test_sizes_that_are_common_to_some_batches_only_are_left() -> None:
