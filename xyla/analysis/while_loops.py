@@ -116,7 +116,7 @@ def find_induction(loop: Instruction) -> Induction | None:
     if test is None:
         return None
     index, bound, direction = test
-    step = _step(loop, index)
+    step = constant_step(loop, index)
     start = initial_value(loop, index)
     init = integer_constant(start) if start is not None else None
     if step is None or init is None:
@@ -134,7 +134,7 @@ def counter_index(loop: Instruction) -> int | None:
     if not is_canonical(loop):
         return None
     test = _test(loop)
-    return None if test is None or _step(loop, test[0]) is None else test[0]
+    return None if test is None or constant_step(loop, test[0]) is None else test[0]
 
 
 def _test(loop: Instruction) -> tuple[int, int, Direction] | None:
@@ -155,7 +155,8 @@ def _test(loop: Instruction) -> tuple[int, int, Direction] | None:
     return None if index is None or bound is None else (index, bound, direction)
 
 
-def _step(loop: Instruction, index: int) -> int | None:
+def constant_step(loop: Instruction, index: int) -> int | None:
+    """The constant by which a canonical loop's body changes state element `index`, else None. Overflow wraps."""
     update = _without_copies(loop.called[1].root.operands[index])
     if update.op not in (ops.ADD, ops.SUBTRACT):
         return None

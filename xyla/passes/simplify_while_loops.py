@@ -20,9 +20,11 @@ from xyla.hlo.attr_types import ComparisonDirection
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.passes.flatten_loop_state import flatten_state, transfers
+from xyla.passes.induction_merging import merge_counters
 from xyla.passes.inlining import copy_body, drop_if_dead, own
 from xyla.passes.loop_liveness import live_indices
 from xyla.passes.loops import is_alive, loops_of, resize, start_of
+from xyla.passes.trip_counts import TripCounts
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import effectful, erase_dead
@@ -37,8 +39,8 @@ class SimplifyWhileLoops(Pass):
         w = while((i, x, k)), body={(i + 1, x * k, k)}      ==>      w = while((i, x)), body={(i + 1, x * c)}
         (k a scalar constant c; loop state that is dead, duplicated or constant goes)
 
-    Nested tuples of state become flat. Comparisons of the counter that its range decides become constants. Loops with
-    control dependencies are left alone.
+    Nested tuples of state become flat. Counters that are linear in one another become one. Comparisons of the counter
+    that its range decides become constants. Loops with control dependencies are left alone.
     """
 
     name: ClassVar[str] = "simplify-while-loops"
@@ -49,37 +51,37 @@ class SimplifyWhileLoops(Pass):
         is linear, and two or three are the rule.
         """
         changed, forward = False, True
+        trips = TripCounts()
         while True:
             again = False
             loops = loops_of(module)
             for loop in loops if forward else reversed(loops):
                 if is_alive(loop):
-                    again |= _simplify(loop, ctx)
+                    again |= _simplify(loop, ctx, trips)
             changed |= again
             if not again or ctx.control.stopped:
                 return changed
             forward = not forward
 
 
-def _simplify(loop: Instruction, ctx: PassContext) -> bool:
+def _simplify(loop: Instruction, ctx: PassContext, trips: TripCounts) -> bool:
     if loop.control_predecessors or loop.control_successors:
         return False
     flat = flatten_state(loop, ctx)
     changed, loop = flat is not loop, flat
     if not is_canonical(loop):
         return changed
-    for step in (_remove_loop, _propagate_constants, _remove_repeated, _remove_unused, _decide_comparisons):
+    if _remove_loop(loop, ctx, trips):
+        return True
+    for step in (_propagate_constants, _remove_repeated, _remove_unused, _decide_comparisons, merge_counters):
         changed |= step(loop, ctx)
-        if not is_alive(loop) or loop.op is not ops.WHILE:
-            return True
     return changed
 
 
-def _remove_loop(loop: Instruction, ctx: PassContext) -> bool:
+def _remove_loop(loop: Instruction, ctx: PassContext, known: TripCounts) -> bool:
     """A loop that runs never is its initial state; one that runs once is its body."""
     cond, body = loop.called
-    induction = find_induction(loop)
-    trips = induction.trips if induction is not None else _trips_of_constant_condition(cond)
+    trips = known.of(loop)
     if trips is None or trips > 1 or effectful(cond) or transfers(loop):
         return False
     rule = "loop-runs-never" if trips == 0 else "loop-runs-once"
@@ -93,13 +95,6 @@ def _remove_loop(loop: Instruction, ctx: PassContext) -> bool:
     drop_if_dead(cond)
     drop_if_dead(body)
     return True
-
-
-def _trips_of_constant_condition(cond: Computation) -> int | None:
-    root = cond.root
-    if root.op is not ops.CONSTANT or root.attrs.literal.elided:
-        return None
-    return None if bool(root.attrs.literal.first) else 0
 
 
 def _propagate_constants(loop: Instruction, ctx: PassContext) -> bool:
