@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.shape import Shape
 from xyla.lowering.hlo_to_program import Lowerer
 from xyla.lowering.units import HandlerUnit
+from xyla.runtime.custom_calls import Array, CallContext
 from xyla.runtime.executable import Executable, Stats
 from xyla.support.dtypes import F32, PRED, S32
 from xyla.support.status import Status, XylaError
@@ -24,12 +27,12 @@ Y = np.ones(4, np.float32)
 
 
 def emit(inst: Instruction) -> HandlerUnit:
-    work = {
+    work: Callable[[Sequence[Array]], list[Array]] = {
         ops.ADD: lambda a: [a[0] + a[1]],
         ops.COMPARE: lambda a: [a[0] < a[1]],
         ops.NEGATE: lambda a: [-a[0]],
     }[inst.op]
-    return HandlerUnit(work, "test")
+    return HandlerUnit("test", lambda _, arrays: work(arrays), "test")
 
 
 def compiled(module: Module) -> Executable:
@@ -177,12 +180,12 @@ def test_a_call_dag_costs_its_nodes_not_its_paths() -> None:
     runs = 0
 
     def counted(inst: Instruction) -> HandlerUnit:
-        def add(a: list[np.ndarray]) -> list[np.ndarray]:
+        def add(_: CallContext, a: Sequence[Array]) -> list[Array]:
             nonlocal runs
             runs += 1
             return [a[0] + a[1]]
 
-        return HandlerUnit(add, "test")
+        return HandlerUnit("test", add, "test")
 
     levels = [doubling(module), doubling(module)]
     for k in range(60):
@@ -215,12 +218,12 @@ def test_impure_calls_run_every_time() -> None:
     count = 0
 
     def drawn(inst: Instruction) -> HandlerUnit:
-        def next_value(a: list[np.ndarray]) -> list[np.ndarray]:
+        def next_value(_: CallContext, a: Sequence[Array]) -> list[Array]:
             nonlocal count
             count += 1
             return [np.full(4, count, np.float32)]
 
-        return HandlerUnit(next_value, "test")
+        return HandlerUnit("test", next_value, "test")
 
     first, second = Executable(Lowerer(module, drawn).run(), [], Stats())(X)
     assert (first[0], second[0]) == (1, 2)

@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 
 from xyla.codegen.kernel import KernelSpec
-from xyla.compiler.handlers import handler_for, module_handler
+from xyla.compiler.handlers import handler_for, module_unit
 from xyla.compiler.optimise import DEFAULT, optimise
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
@@ -51,7 +51,7 @@ def compile_module(
     emitter = CpuEmitter()
     lowerer = Lowerer(module, lambda inst: _unit(emitter, inst))
     if _is_dynamic(module):
-        program = lowerer.run_whole(HandlerUnit(module_handler(module), "dimensions of dynamic size"))
+        program = lowerer.run_whole(module_unit(module, "dimensions of dynamic size"))
     else:
         program = lowerer.run()
     if dump_to is not None:

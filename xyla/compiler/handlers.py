@@ -1,36 +1,92 @@
 """Handlers: Python work for instructions that have no native code, injected into the runtime, which knows no HLO.
 
-The evaluator is imported when the first handler is made: most programs need none, and it costs 0.1 s.
+Each is a call of the target `xyla.evaluate`, whose attribute `hlo` is the text of a module that does the same: so a
+program can be saved and printed. The evaluator is imported when the first handler runs: most programs need none, and
+it costs 0.1 s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xyla.hlo.module import Instruction, Module
+from xyla.hlo import ops, rewriter
+from xyla.hlo.module import Computation, Instruction, Module, callees
+from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
 from xyla.lowering.units import HandlerUnit
-from xyla.runtime.program import Handler
+from xyla.runtime.custom_calls import CallContext, Handler, register
+from xyla.runtime.program import CustomCallStep, Deferred
+from xyla.support.status import internal
+
+if TYPE_CHECKING:
+    from xyla.interp import Evaluator
+
+EVALUATE = "xyla.evaluate"
 
 
 def handler_for(inst: Instruction, reason: str) -> HandlerUnit:
     """A unit that evaluates `inst` with the reference evaluator's rule."""
-    return HandlerUnit(_evaluate(inst), reason)
+    return HandlerUnit(EVALUATE, _evaluate(inst), reason, {"hlo": Deferred(lambda: str(as_module(inst)))})
+
+
+def as_module(inst: Instruction) -> Module:
+    """A module whose entry does what `inst` does, on parameters of its operands' shapes."""
+    module = Module(inst.name)
+    made: dict[Computation, Computation] = {}
+    for comp in _with_callees(inst.called):
+        made[comp] = rewriter.clone_computation(comp, module, called=made)
+    entry = module.add_computation("main")
+    operands = [entry.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=o.shape) for i, o in enumerate(inst.operands)]
+    entry.set_root(rewriter.clone_instruction(inst, entry, operands, called=[made[c] for c in inst.called]))
+    module.set_entry(entry)
+    return module
+
+
+def _with_callees(called: Sequence[Computation]) -> list[Computation]:
+    """Computations and all that they call, callees first."""
+    wanted: dict[Computation, None] = {}
+    stack = list(called)
+    while stack:
+        comp = stack.pop()
+        if comp not in wanted:
+            wanted[comp] = None
+            stack.extend(callees(comp))
+    return [c for c in called[0].module.computation_post_order() if c in wanted] if called else []
 
 
 def _evaluate(inst: Instruction) -> Handler:
     from xyla.interp import Evaluator
 
     operand_shapes = [o.shape for o in inst.operands]
-    evaluator = Evaluator()
+    kept, draws = Evaluator(), _draws(inst)
 
-    def run(arrays: Sequence[Any]) -> list[Any]:
+    def run(context: CallContext, arrays: Sequence[Any]) -> list[Any]:
         rest = iter(arrays)
         operands = [_tree(shape, rest) for shape in operand_shapes]
+        evaluator = _of_execution(context, inst) if draws else kept
         return _leaves(inst.shape, evaluator.evaluate_instruction(inst, operands))
 
     return run
+
+
+def _draws(inst: Instruction) -> bool:
+    """Whether an instruction, or one that it calls, draws random numbers from the state of its execution."""
+    called = (i for comp in _with_callees(inst.called) for i in comp.instructions)
+    return any(i.op.has(Trait.STATEFUL_RNG) for i in (inst, *called))
+
+
+def _of_execution(context: CallContext, owner: object) -> Evaluator:
+    """The evaluator that `owner` has in this execution. All of an execution draw from one random state."""
+    from xyla.interp import Evaluator
+    from xyla.interp.session import RandomState
+
+    found = context.shared.get(owner)
+    if found is None:
+        random = context.shared.setdefault(RandomState, RandomState())
+        found = context.shared[owner] = Evaluator(random=random)
+    assert isinstance(found, Evaluator)
+    return found
 
 
 def _tree(shape: Shape, leaves: Any) -> Any:
@@ -49,15 +105,43 @@ def _leaves(shape: Shape, value: Any) -> list[Any]:
     return [value] if shape.is_array else []
 
 
-def module_handler(module: Module) -> Handler:
-    """A handler that evaluates a whole module on its parameters' array leaves."""
-    from xyla.interp import evaluate
+def module_unit(module: Module, reason: str) -> HandlerUnit:
+    """A unit that evaluates a whole module on its parameters' array leaves."""
+    return HandlerUnit(EVALUATE, _evaluate_module(module), reason, {"hlo": Deferred(lambda: str(module))})
 
+
+def _evaluate_module(module: Module) -> Handler:
     shapes = [p.shape for p in module.entry.parameters]
     result = module.entry.root.shape
 
-    def run(arrays: Sequence[Any]) -> list[Any]:
+    def run(context: CallContext, arrays: Sequence[Any]) -> list[Any]:
         rest = iter(arrays)
-        return _leaves(result, evaluate(module, [_tree(shape, rest) for shape in shapes]))
+        args = [_tree(shape, rest) for shape in shapes]
+        return _leaves(result, _of_execution(context, module).evaluate_computation(module.entry, args))
 
     return run
+
+
+def _prepare(step: CustomCallStep) -> Handler:
+    """The handler of a step that was loaded: its text is read when it first runs."""
+    found: list[Handler] = []
+
+    def run(context: CallContext, arrays: Sequence[Any]) -> Any:
+        if not found:
+            found.append(_evaluate_module(_module_of(step)))
+        return found[0](context, arrays)
+
+    return run
+
+
+def _module_of(step: CustomCallStep) -> Module:
+    from xyla.formats.hlo_text import parse
+
+    hlo = step.attributes.get("hlo")
+    text = hlo.text if isinstance(hlo, Deferred) else hlo
+    if not isinstance(text, str):
+        raise internal(f"{step.name}: a call of {EVALUATE} without the text of its module")
+    return parse(text, step.name)
+
+
+register(EVALUATE, _prepare)

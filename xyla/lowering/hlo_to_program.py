@@ -28,10 +28,11 @@ from xyla.runtime.program import (
     ArrayType,
     CallStep,
     CopyStep,
+    CustomCallStep,
     GemmCall,
     GemmStep,
-    HandlerStep,
     KernelStep,
+    Output,
     Program,
     Slice,
     Step,
@@ -111,18 +112,19 @@ class Lowerer:
             frame.parameters.append(tuple(leaves))
         return arguments
 
-    def _outputs(self, frame: Frame, leaves: Leaves, body: StepList) -> list[ArrayType]:
+    def _outputs(self, frame: Frame, leaves: Leaves, body: StepList) -> list[Output]:
         shapes = [leaf for _, leaf in self.module.entry.root.shape.leaves()]
-        types: list[ArrayType] = []
+        found: list[Output] = []
         for shape, buffer in zip(shapes, leaves, strict=True):
             if buffer is None:
                 continue
-            index = len(types)
-            types.append(array_type(shape))
+            index = len(found)
             if not self.plan.as_output(buffer, index):
                 target = self.plan.external(AllocationKind.OUTPUT, buffer.size, index)
                 self._copy(body, "output", buffer, target)
-        return types
+                buffer = target
+            found.append(Output(array_type(shape), buffer.where()))
+        return found
 
     # -- frames ------------------------------------------------------------------------------------------------
 
@@ -200,7 +202,7 @@ class Lowerer:
         def make() -> Step:
             ins = tuple((b.where(), t) for b, t in zip(inputs, in_types, strict=True))
             outs = tuple((b.where(), t) for b, t in zip(outputs, out_types, strict=True))
-            return HandlerStep(inst.name, unit.handler, unit.reason, ins, outs)
+            return CustomCallStep(inst.name, unit.target, ins, outs, unit.attributes, unit.reason, unit.handler)
 
         self._defer(out, make)
 

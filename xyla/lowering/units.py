@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from xyla.codegen.kernel import KernelSpec
-from xyla.runtime.program import GemmCall, Handler
+from xyla.runtime.custom_calls import Handler
+from xyla.runtime.program import Attribute, GemmCall
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerUnit:
-    """Run Python, and why there is no native code."""
+    """Call `target` of the custom-call registry (`handler` is that function, prepared), and why there is no kernel."""
 
+    target: str
     handler: Handler
     reason: str
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
 
 
 Unit = KernelSpec | GemmCall | HandlerUnit

@@ -17,14 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from xyla.runtime.blas import gemm_call
+from xyla.runtime.custom_calls import CallContext, handler_of
 from xyla.runtime.program import (
     Allocation,
     AllocationKind,
     ArrayType,
     CallStep,
     CopyStep,
+    CustomCallStep,
     GemmStep,
-    HandlerStep,
     KernelStep,
     Program,
     Slice,
@@ -35,6 +36,7 @@ from xyla.runtime.program import (
     all_steps,
     slices_of,
 )
+from xyla.runtime.run_options import DEFAULT_OPTIONS, RunOptions
 from xyla.runtime.threads import host_threads, run_parts
 from xyla.support.status import Status, XylaError, internal, invalid
 
@@ -43,22 +45,25 @@ _KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
 # Below this many bytes touched, handing half of a kernel to another thread costs more than it saves.
 SPLIT_BYTES = 1 << 20
 
-Array = npt.NDArray[np.generic]
+Array = npt.NDArray[Any]
 Action = Callable[["Run"], None]
 
 
 class Run:
     """One execution: `table` holds the address of every slice of every step; `base` is the table's own address.
 
-    `ran`: the shared sequences (by id) that have run, whose arguments and results lie in their frames.
+    `ran`: the shared sequences (by id) that have run, whose arguments and results lie in their frames. `shared`: what
+    the handlers of custom calls keep for one another (a random state).
     """
 
-    __slots__ = ("base", "ran", "table")
+    __slots__ = ("base", "options", "ran", "shared", "table")
 
-    def __init__(self, table: npt.NDArray[np.int64]) -> None:
+    def __init__(self, table: npt.NDArray[np.int64], options: RunOptions) -> None:
+        self.options = options
         self.table = table
         self.base = table.ctypes.data
         self.ran: set[int] = set()
+        self.shared: dict[object, Any] = {}
 
 
 @dataclass(slots=True)
@@ -100,22 +105,26 @@ class Executable:
         self._params = [a for a in program.allocations if a.kind is AllocationKind.PARAMETER]
 
     def __call__(self, *args: npt.ArrayLike) -> list[Array]:
+        """Runs the program on logical arrays, one a parameter leaf in order; see `execute`."""
+        return self.execute(args)
+
+    def execute(self, args: Sequence[npt.ArrayLike], options: RunOptions = DEFAULT_OPTIONS) -> list[Array]:
         """Runs the program on logical arrays, one a parameter leaf in order.
 
         Raises INVALID_ARGUMENT naming the parameter on a wrong count, dtype or shape.
         """
         arrays = self._arguments(args)
-        outputs = [_empty(t) for t in self.program.outputs]
+        outputs = [_empty(o.type) for o in self.program.outputs]
         temp = self._take_temp()
         try:
             bases = np.array([self._address(a, arrays, outputs, temp) for a in self.program.allocations], np.int64)
-            run = Run(bases[self._allocation_of] + self._offset_of)
+            run = Run(bases[self._allocation_of] + self._offset_of, options)
             for action in self._actions:
                 action(run)
         finally:
             with self._lock:
                 self._pool.append(temp)
-        return [_logical(o, t) for o, t in zip(outputs, self.program.outputs, strict=True)]
+        return [_logical(o, t.type) for o, t in zip(outputs, self.program.outputs, strict=True)]
 
     # -- memory ------------------------------------------------------------------------------------------------
 
@@ -188,8 +197,8 @@ class Executable:
                 return _copy(step, slot)
             case GemmStep():
                 return _gemm(step, slot)
-            case HandlerStep():
-                return _handler(step, slot)
+            case CustomCallStep():
+                return _custom_call(step, slot)
             case CallStep():
                 return _call(step, self._sequence(step.body), slot)
             case WhileStep():
@@ -257,16 +266,17 @@ def _gemm(step: GemmStep, slot: int) -> Action:
     return gemm
 
 
-def _handler(step: HandlerStep, slot: int) -> Action:
+def _custom_call(step: CustomCallStep, slot: int) -> Action:
+    handler, name = handler_of(step), step.name
     types = [t for _, t in (*step.inputs, *step.outputs)]
     count = len(step.inputs)
 
     def handle(run: Run) -> None:
         views = [view_at(int(run.table[slot + i]), t) for i, t in enumerate(types)]
-        results = step.handler(views[:count])
+        results = handler(CallContext(run.options, name, run.shared), views[:count])
         for target, result in zip(views[count:], results, strict=True):
             if np.shape(result) != target.shape:
-                raise internal(f"{step.name} gave an array of shape {np.shape(result)}, planned {target.shape}")
+                raise internal(f"{name} gave an array of shape {np.shape(result)}, planned {target.shape}")
             target[...] = result
 
     return handle

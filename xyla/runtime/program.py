@@ -6,12 +6,17 @@ the allocations to addresses once a run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from xyla.runtime.custom_calls import Handler
 
 
 class AllocationKind(Enum):
@@ -115,19 +120,39 @@ class GemmStep:
     c: Slice
 
 
-# A handler gets logical NumPy views of its inputs and returns one array an output.
-Handler = Callable[[Sequence[npt.NDArray[np.generic]]], Sequence[npt.NDArray[np.generic]]]
+class Deferred:
+    """Text that is made when somebody reads it: saving and printing do, running need not."""
+
+    def __init__(self, make: Callable[[], str]) -> None:
+        self._make = make
+
+    @cached_property
+    def text(self) -> str:
+        """The text, made once."""
+        return self._make()
+
+
+# What a custom call's attributes hold; records are mappings, enums are strings.
+Attribute = (
+    bool | int | float | str | bytes | Deferred | tuple["Attribute", ...] | Mapping[str, "Attribute"] | ArrayType
+)
 
 
 @dataclass(frozen=True, slots=True)
-class HandlerStep:
-    """Runs Python: work without native code yet. `reason` says why; statistics count these."""
+class CustomCallStep:
+    """Calls the registered function `target` (`xyla.runtime.custom_calls`) on typed slices.
+
+    `reason`: why there is no native code, for work that a kernel should do; statistics count these. `prepared`: the
+    function itself where the compiler has it at hand; a program that was loaded asks the registry.
+    """
 
     name: str
-    handler: Handler
-    reason: str
+    target: str
     inputs: tuple[tuple[Slice, ArrayType], ...]
     outputs: tuple[tuple[Slice, ArrayType], ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    reason: str = ""
+    prepared: Handler | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +189,7 @@ class SwitchStep:
     branches: tuple[StepList, ...]
 
 
-Step = KernelStep | CopyStep | GemmStep | HandlerStep | CallStep | WhileStep | SwitchStep
+Step = KernelStep | CopyStep | GemmStep | CustomCallStep | CallStep | WhileStep | SwitchStep
 
 
 @dataclass(slots=True)
@@ -184,6 +209,18 @@ class Argument:
     type_text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One array a run returns, and where it lies: an OUTPUT allocation, or the PARAMETER one that it aliases.
+
+    must_alias: the caller has to donate that parameter. Otherwise, when it is not donated, the run works on a copy.
+    """
+
+    type: ArrayType
+    slice: Slice
+    must_alias: bool = False
+
+
 @dataclass(slots=True)
 class Program:
     """Everything a run needs but the kernels' addresses."""
@@ -191,7 +228,7 @@ class Program:
     name: str
     allocations: list[Allocation]
     arguments: list[Argument]
-    outputs: list[ArrayType]
+    outputs: list[Output]
     body: StepList
     kernel_names: list[str] = field(default_factory=list)
 
@@ -234,7 +271,7 @@ def slices_of(step: Step) -> tuple[Slice, ...]:
             return (source, target)
         case GemmStep():
             return (step.a, step.b, step.c)
-        case HandlerStep():
+        case CustomCallStep():
             return (*(s for s, _ in step.inputs), *(s for s, _ in step.outputs))
         case WhileStep(_, _, predicate, _):
             return (predicate,)
