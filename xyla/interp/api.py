@@ -16,7 +16,7 @@ from xyla.hlo.shape import Shape
 from xyla.interp import families as _families  # noqa: F401 - registers the rules
 from xyla.interp.arguments import bind_arguments, flatten
 from xyla.interp.manual import logical_partitions
-from xyla.interp.session import Session
+from xyla.interp.session import RandomState, Session
 from xyla.interp.table import Array, Value
 from xyla.interp.world import Host, World, run_devices
 from xyla.support import dtypes
@@ -130,11 +130,12 @@ def evaluate(module: Module, args: Sequence[Value] = ()) -> Value:
 class Evaluator:
     """Evaluates single instructions and computations on operand values; keeps their plans between calls.
 
-    Values are arrays in logical order, or tuples of values. Side effects (infeed, outfeed) use `host`.
+    Values are arrays in logical order, or tuples of values. Side effects (infeed, outfeed) use `host`, random ops the
+    state `random`, which evaluators of one execution share.
     """
 
-    def __init__(self, *, host: Host | None = None) -> None:
-        self.session = Session(host=host)
+    def __init__(self, *, host: Host | None = None, random: RandomState | None = None) -> None:
+        self.session = Session(host=host, random=random)
 
     def evaluate_instruction(self, inst: Instruction, operand_values: Sequence[Value]) -> Value:
         """The value of `inst` for these operand values. Raises XylaError, located at the instruction."""

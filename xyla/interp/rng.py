@@ -73,12 +73,12 @@ def _rng(inst: Instruction, session: Session) -> Kernel:
     et, dims = inst.shape.element_type, inst.shape.dims
     normal = inst.attrs.distribution is RandomDistribution.NORMAL
 
-    key = zlib.crc32(inst.name.encode())
+    key, draws = zlib.crc32(inst.name.encode()), session.random.draws
 
     def unit() -> Array:
         """Uniform float64 in [0, 1) from a fresh stream."""
-        count = session.draws.get(inst, 0)
-        session.draws[inst] = count + 1
+        count = draws.get(inst, 0)
+        draws[inst] = count + 1
         bits, _ = philox_bits(key, (session.device << 96) | (count << 64), dims, 64)
         return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -105,11 +105,11 @@ def _rng(inst: Instruction, session: Session) -> Kernel:
 @EVAL.rule(ops.RNG_GET_AND_UPDATE_STATE)
 def _rng_state(inst: Instruction, session: Session) -> Kernel:
     """A 128-bit counter that grows by delta each time; one per run, 0 at the start."""
-    delta = inst.attrs.delta
+    delta, random = inst.attrs.delta, session.random
 
     def kernel() -> Array:
-        value = session.rng_state
-        session.rng_state = (value + delta) & ((1 << 128) - 1)
+        value = random.counter
+        random.counter = (value + delta) & ((1 << 128) - 1)
         return np.array([value & (2**64 - 1), value >> 64], np.uint64)
 
     return kernel

@@ -6,6 +6,7 @@ Calls, loops and branches push frames, so neither long chains nor deep call grap
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,24 @@ from xyla.support.status import Status, XylaError
 MAX_NESTING = 60
 
 
-class Session:
-    """One evaluation: plans, the device it runs on, its feeds, the memo of pure calls."""
+@dataclass(slots=True)
+class RandomState:
+    """What random ops of one execution on one device remember: each execution starts with a new one, so that it gives
+    the same numbers again.
 
-    def __init__(self, *, host: Host | None = None, world: World = SINGLE, device: int = 0) -> None:
+    draws: fresh random streams that each rng instruction has used. counter: of rng-get-and-update-state, 128 bits.
+    """
+
+    draws: dict[Instruction, int] = field(default_factory=dict)
+    counter: int = 0
+
+
+class Session:
+    """One evaluation: plans, the device it runs on, its feeds, its random state, the memo of pure calls."""
+
+    def __init__(
+        self, *, host: Host | None = None, world: World = SINGLE, device: int = 0, random: RandomState | None = None
+    ) -> None:
         self.host = host or Host()
         self.world = world
         self.device = device
@@ -34,8 +49,7 @@ class Session:
         self._modules: dict[Module, None] = {}
         self._single: dict[Instruction, tuple[tuple[int, ...], Plan]] = {}
         self._depth = 0
-        self.draws: dict[Instruction, int] = {}  # fresh random streams that each rng instruction has used
-        self.rng_state = 0  # the counter of rng-get-and-update-state
+        self.random = random or RandomState()
         self.sent: dict[int, tuple[Value, tuple[tuple[int, int], ...]]] = {}  # by channel, until its recv completes
         self.memo: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
 

@@ -43,19 +43,25 @@ class RngExpander(Expander):
         return {ops.RNG: expand_rng}
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        """Each rng once; then the reads of the state of a computation are put in one order."""
+        """Each rng once; then what reads the state in a computation, itself or by a call, is put in one order."""
         changed = expand(module, ctx, self.rules())
         if changed:
-            for comp in module.computations.values():
-                _in_order(comp)
+            reading: set[Computation] = set()
+            for comp in module.computation_post_order():
+                if _in_order(comp, reading):
+                    reading.add(comp)
         return changed
 
 
-def _in_order(comp: Computation) -> None:
-    """Makes every read of the random state wait for the one before: which draws get which bits is then settled."""
-    reads = [i for i in comp.post_order() if i.op is ops.RNG_GET_AND_UPDATE_STATE]
+def _in_order(comp: Computation, reading: set[Computation]) -> bool:
+    """Makes every read of the random state wait for the one before: which draws get which bits is then settled.
+
+    reading: the computations that read the state, callees first. Returns whether `comp` is one.
+    """
+    reads = [i for i in comp.post_order() if i.op is ops.RNG_GET_AND_UPDATE_STATE or not reading.isdisjoint(i.called)]
     for first, then in pairwise(reads):
         rewriter.add_control_dependency(first, then)
+    return bool(reads)
 
 
 def expand_rng(inst: Instruction, rw: Rewrite) -> Instruction | None:
