@@ -44,7 +44,7 @@ from xyla.passmgr.marks import all_marks
 from xyla.passmgr.pipeline import Pipeline
 from xyla.support.status import Status, XylaError
 from xyla.targets.cpu.pipeline import cpu_pipeline
-from xyla.testing import data
+from xyla.testing import corpus_labels, data
 from xyla.testing.pass_check import Outcome, apply_pass, difference
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -57,46 +57,6 @@ MOST_BYTES, WORKER_BYTES = 1 << 26, 5 << 30
 WIDENING = ("element-type-converter", "float-normalization")
 # How long a worker may be silent: past this it is taken to hang in native code, and is stopped.
 SILENT_SECONDS = 90.0
-# Names under which XLA's tests run a pass, and their files (the part before `_test`), by our pass's name.
-LABELS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "algsimp": (("AlgebraicSimplifier",), ("algebraic_simplifier",)),
-    "batchnorm-expander": (("BatchNormExpander",), ("batchnorm_expander",)),
-    "bitcast-dtypes-expander": (("BitcastDtypesExpander",), ("bitcast_dtypes_expander",)),
-    "gather-simplifier": (("GatherSimplifier",), ("gather_simplifier",)),
-    "zero-sized-hlo-elimination": (("ZeroSizedHloElimination",), ("zero_sized_hlo_elimination",)),
-    "call-inliner": (("CallInliner",), ("call_inliner",)),
-    "conditional-code-motion": (("ConditionalCodeMotion",), ("conditional_code_motion",)),
-    "constant-folding": (("HloConstantFolding",), ("hlo_constant_folding",)),
-    "convert-mover": (("ConvertMover",), ("convert_mover",)),
-    "convolution-4d-expander": (("Convolution4DExpander",), ("convolution_4d_expander",)),
-    "convolution-group-converter": (("ConvolutionGroupConverter",), ("convolution_group_converter",)),
-    "cse": (("HloCSE",), ("hlo_cse",)),
-    "dce": (("HloDCE",), ("hlo_dce",)),
-    "dot-decomposer": (("DotDecomposer",), ("dot_decomposer",)),
-    "dynamic-dimension-simplifier": (("DynamicDimensionSimplifier",), ("dynamic_dimension_simplifier",)),
-    "gather-expander": (("GatherExpander",), ("gather_expander",)),
-    "hlo-module-dce": (("HloModuleDCE",), ("hlo_module_dce",)),
-    "ragged-dot-rewriter": (("RaggedDotRewriter",), ("ragged_dot_rewriter",)),
-    "real-imag-expander": (("RealImagExpander",), ("real_imag_expander",)),
-    "reshape-mover": (("ReshapeMover",), ("reshape_mover",)),
-    "scatter-expander": (("ScatterExpander",), ("scatter_expander",)),
-    "scatter-determinism-expander": (("ScatterDeterminismExpander",), ("scatter_determinism_expander",)),
-    "scatter-simplifier": (("ScatterSimplifier",), ("scatter_simplifier",)),
-    "scatter-slice-simplifier": (("ScatterSliceSimplifier",), ("scatter_slice_simplifier",)),
-    "simplify-conditional": (("ConditionalSimplifier",), ("conditional_simplifier",)),
-    "simplify-sorts": (("SortSimplifier",), ("sort_simplifier",)),
-    "simplify-while-loops": (("WhileLoopSimplifier",), ("while_loop_simplifier",)),
-    "slice-sinker": (("SliceSinker",), ("slice_sinker",)),
-    "stable-sort-expander": (("StableSortExpander",), ("stable_sort_expander",)),
-    "topk-decomposer": (("TopkDecomposer",), ("topk_rewriter",)),
-    "topk-rewriter": (("TopkRewriter",), ("topk_rewriter",)),
-    "transpose-folding": (("TransposeFolding",), ("transpose_folding",)),
-    "tuple-simplifier": (("TupleSimplifier",), ("tuple_simplifier",)),
-    "while-loop-constant-sinking": (("WhileLoopConstantSinking",), ("while_loop_constant_sinking",)),
-    "while-loop-invariant-code-motion": (("WhileLoopInvariantCodeMotion",), ("while_loop_invariant_code_motion",)),
-    "while-loop-trip-count-annotator": (("WhileLoopTripCountAnnotator",), ("while_loop_trip_count_annotator",)),
-    "while-loop-unroller": (("WhileLoopUnroller",), ("while_loop_unroller",)),
-}
 
 
 class _LateError(BaseException):
@@ -266,6 +226,8 @@ def worker(options: argparse.Namespace) -> None:
         values = _loaded(path)
         for name, one in chosen.items() if values is not None else ():
             assert values is not None
+            given = corpus_labels.run_options(name, path.stem)
+            one = registered()[name](**given) if given else one
             found = examine(one, values, Fp(options.fp), options.checked)
             print(json.dumps({"file": str(path), "pass": name, **found}), flush=True)
         print(json.dumps({"done": str(path)}), flush=True)
@@ -306,13 +268,14 @@ def _feed(pending: list[str], rows: list[dict[str, Any]], options: argparse.Name
                     break
                 process.stdin.write(path + "\n")
                 process.stdin.flush()
+                if len(pending) % 20 == 0:
+                    sys.stderr.write(f"\r{len(pending)} modules left   ")
                 if not _collect(process, process.stdout, rows):
                     rows.append({"file": path, "pass": _last_pass(rows, path), "kind": "crash", "why": "died or hung"})
                     break
         finally:
             process.kill()
             process.wait()
-        sys.stderr.write(f"\r{len(pending)} modules left   ")
 
 
 def _last_pass(rows: list[dict[str, Any]], path: str) -> str:
@@ -367,32 +330,13 @@ def verdict_table(rows: list[dict[str, Any]]) -> int:
     return wrong
 
 
-def labelled(case: data.HloCase, name: str) -> bool | None:
-    """Whether the module's test expected this pass to change it; None where it says nothing about the pass."""
-    if name not in LABELS or case.expect not in (
-        "changed",
-        "not_changed",
-        "changed+run_compare",
-        "not_changed+run_compare",
-    ):
-        return None
-    classes, files = LABELS[name]
-    # A file may test several passes, and run others before or after: then the test must name this one.
-    known = {one for theirs, _ in LABELS.values() for one in theirs}
-    if case.path.stem.partition("_test__")[0] not in files:
-        return None
-    if set(case.passes) & known and not set(case.passes) & set(classes):
-        return None
-    return not case.expect.startswith("not")
-
-
 def label_table(rows: list[dict[str, Any]], cases: dict[str, data.HloCase]) -> Iterator[str]:
     """Agreement by pass; yields the disagreements."""
     agree: Counter[str] = Counter()
     total: Counter[str] = Counter()
     for row in rows:
         case = cases[row["file"]]
-        expected = labelled(case, row["pass"])
+        expected = corpus_labels.expected(case, row["pass"])
         if expected is None or row["kind"] == "crash":
             continue
         total[row["pass"]] += 1
@@ -406,6 +350,10 @@ def label_table(rows: list[dict[str, Any]], cases: dict[str, data.HloCase]) -> I
         right, of = sum(agree[n] for n in others), sum(total[n] for n in others)
         lines.append(("all but algsimp", of, right, f"{right / of:.1%}"))
     show("agreement with the labels", ("pass", "labelled", "agree", "share"), lines)
+    left_out = [
+        (name, test, why) for name in sorted(total) for test, why in corpus_labels.EXCEPTIONS.get(name, {}).items()
+    ]
+    show("labels that do not count", ("pass", "test", "because"), left_out)
 
 
 def _note(row: dict[str, Any]) -> str:
@@ -434,8 +382,8 @@ def main() -> int:
         return 0
     cases = [case for case in data.hlo_modules() if case.loadable]
     if options.labelled:
-        names = options.passes or list(LABELS)
-        cases = [case for case in cases if any(labelled(case, name) is not None for name in names)]
+        names = options.passes or list(corpus_labels.TESTS)
+        cases = [case for case in cases if any(corpus_labels.expected(case, name) is not None for name in names)]
     rows = sweep(cases[:: options.sample], options)
     wrong = verdict_table(rows)
     notes = list(label_table(rows, {str(case.path): case for case in cases}))

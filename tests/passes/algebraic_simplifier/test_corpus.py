@@ -1,12 +1,10 @@
 """XLA's own modules for this pass: it changes those that XLA's tests expect to change, and keeps their values.
 
-The labels are guesses from the tests around the modules. Left out of the count are those where XLA's rule changes
-values that default mode must keep (`UNSOUND`), and modules whose test sets an option that its text does not show.
+The labels are guesses from the tests around the modules: `corpus_labels` says which do not count, and why.
 """
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -18,51 +16,23 @@ from xyla.formats.detect import load_file
 from xyla.hlo.module import Module
 from xyla.passes.algebraic_simplifier import AlgebraicSimplifier
 from xyla.passmgr.context import Fp
+from xyla.testing import corpus_labels
 from xyla.testing.data import HloCase, hlo_modules
 from xyla.testing.pass_check import apply_pass
 
-# XLA's rewrite, and what it loses. All of them but the complex root fire with --fp=fast.
-UNSOUND = {
-    "AddSubSameCommutative": "(y - x) + x is not y where y - x rounds or overflows",
-    "DivideByBroadcast": "1/s overflows for a subnormal s",
-    "DotPadLeftReorder": "zeros that meet infinities make NaN",
-    "DotPadRightReorder": "zeros that meet infinities make NaN",
-    "FactorFpAdditionWithBroadcast": "x + y overflows where x/8 + y/8 does not",
-    "MultiplyBroadcastReassoc": "the product of the scalars overflows where the whole does not",
-    "MultiplyOfConvertedPred": "x * 0 is NaN for infinite x, and -0 for negative x",
-    "ReorderConvAddMul": "the scaled kernel overflows where the scaled sum does not",
-    "ReplaceSubtractOfEqualOperandsWithBroadcastZero": "x - x is NaN for infinite x",
-    "ReplaceSubtractOfEqualOperandsWithZero": "x - x is NaN for infinite x",
-    "ScalarMultiplyReduction": "an option; the scalar moves past a sum, which overflows elsewhere",
-    "ScatterAddCombined": "(x + a) + b is not x + (a + b)",
-    "ScatterAddCombinedSwapped": "(x + a) + b is not x + (a + b)",
-    "SquaredComplexSqrtIsFloat": "the square root of z*z is z or -z, not |z|",
-    "SubSubSame": "x - (x - y) is not y where x - y rounds or overflows",
-}
-# The test sets an option that forbids or demands the change; the text alone cannot tell.
-OPTIONS = {"ConcatIntoScalarDot", "FoldTransposeIntoScatter"}
-# Their tests run the pass with layouts.
-LAYOUTS = re.compile(
-    "LayoutSensitive|LayoutConstraint|CopyBitcast|BitcastCopyChain|CopyReshape|BitcastBroadcastDiff|NonPackedDim"
-    "|WiderBitwidth|NarrowerBitwidth|RootCopy|LayoutCheck|BitcastElementwise"
-)
 ELEMENTS = 100_000
 
 
 def _name(path: Path) -> str:
-    return path.stem.split("__", 1)[1]
+    return corpus_labels.test_name(path.stem)
 
 
 def _labelled() -> list[HloCase]:
+    """The labelled modules of the pass's own test, exceptions included; the GPU compiler's variant has its own."""
     return [
         c
         for c in hlo_modules()
-        if c.loadable
-        and c.expect in ("changed", "not_changed")
-        and c.path.name.startswith("algebraic_simplifier_test__")
-        and "gpu" not in str(c.path.parent.name)
-        # This module's types contradict one another.
-        and _name(c.path) != "RespectHostOffloadingcopies"
+        if c.loadable and corpus_labels.named(c, "algsimp") and "gpu" not in str(c.path.parent.name)
     ]
 
 
@@ -70,7 +40,7 @@ def _agrees(case: HloCase) -> bool:
     name = _name(case.path)
     module = load_file(case.path.read_bytes(), case.path.name)
     assert isinstance(module, Module)
-    pass_ = AlgebraicSimplifier(layout_sensitive=bool(LAYOUTS.search(name)))
+    pass_ = AlgebraicSimplifier(**corpus_labels.run_options("algsimp", case.path.stem))
     outcome = apply_pass(pass_, module, checked=False)
     if outcome.changed and "replica_groups" not in case.path.read_text():
         _same_values(name, module, outcome.module)
@@ -90,13 +60,13 @@ def _same_values(name: str, before: Module, after: Module) -> None:
 
 def test_agreement_with_the_labels(shared: Path) -> None:
     """At least 95% of the labelled modules change, or do not, as XLA's tests expect."""
-    cases = [c for c in _labelled() if _name(c.path) not in UNSOUND and _name(c.path) not in OPTIONS]
+    cases = [c for c in _labelled() if corpus_labels.expected(c, "algsimp") is not None]
     assert len(cases) > 160
     wrong = [_name(c.path) for c in cases if not _agrees(c)]
     assert len(wrong) <= 0.05 * len(cases), wrong
 
 
-@pytest.mark.parametrize("name", sorted(set(UNSOUND) - {"ScalarMultiplyReduction", "SquaredComplexSqrtIsFloat"}))
+@pytest.mark.parametrize("name", sorted(corpus_labels.FAST_ONLY["algsimp"]))
 def test_unsound_rewrites_need_fast_mode(name: str, shared: Path) -> None:
     """What default mode refuses, fast mode does."""
     (case,) = (c for c in _labelled() if _name(c.path) == name)
