@@ -32,7 +32,8 @@ class Fp(Enum):
 class RewriteControl:
     """Numbers, counts, logs and limits rewrites over a whole pipeline run.
 
-    limit: rewrites allowed in all (None: no limit). log: JSON lines of {number, pass, rule, old, new, source}.
+    limit: rewrites allowed in all (None: no limit). log: JSON lines of {number, pass, rule, old, new, source}, and of
+    {refused, needs, pass, rule, old, new, source} for what the floating-point mode forbids.
     """
 
     limit: int | None = None
@@ -43,6 +44,8 @@ class RewriteControl:
     budgeted: bool = True
     number: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    # What the log has of refusals: a pass that runs again would repeat them.
+    refused: set[tuple[str, str, str]] = field(default_factory=set)
 
     @property
     def stopped(self) -> bool:
@@ -86,6 +89,24 @@ class PassContext:
         """Says what the last permitted rewrite put in place (for the log)."""
         if self._open is not None:
             self._open["new"] = text_of(new)
+
+    def refuse(self, rule: str, old: Instruction, new: Instruction, needs: Fp, why: str) -> None:
+        """Logs that `rule` matches but may not run below the mode `needs`, because of `why`. Once an instruction."""
+        control, what = self.control, (self.pass_name, rule, old.name)
+        if control.log is None or what in control.refused:
+            return
+        self.flush()
+        control.refused.add(what)
+        entry = {
+            "refused": why,
+            "needs": needs.value,
+            "pass": self.pass_name,
+            "rule": rule,
+            "old": text_of(old),
+            "new": text_of(new),
+            "source": source_of(old),
+        }
+        control.log.write(json.dumps(entry) + "\n")
 
     def flush(self) -> None:
         """Writes the pending log entry."""

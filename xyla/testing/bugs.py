@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xyla.hlo.module import Module
 from xyla.support.status import Status, XylaError
 from xyla.testing.data import Bug
 
@@ -45,10 +46,7 @@ def _run(bug: Bug, program: Any, engine: str, start: float) -> str | None:
     from xyla import interp
     from xyla.compiler.driver import compile_module
 
-    with np.load(bug.data) as data:
-        arrays = {k: data[k] for k in data.files}
-    args = [arrays[f"arg{i}"] for i in range(sum(k.startswith("arg") for k in arrays))]
-    expected = [arrays[k] for k in sorted((k for k in arrays if k.startswith("expected")), key=_order)]
+    args, expected = _data(bug)
     if engine == "reference":
         if bug.mode == "compile_only":
             return None
@@ -62,6 +60,27 @@ def _run(bug: Bug, program: Any, engine: str, start: float) -> str | None:
     if bug.mode == "compile_only":
         return None
     return _compare(bug, executable(*_typed(program, args)), expected)
+
+
+def wrong_after(bug: Bug, module: Module) -> str | None:
+    """What the evaluator says of a rewritten program of the case: None when it is right, or not to be evaluated."""
+    from xyla import interp
+
+    if bug.mode not in ("run", "run_or_error"):
+        return None
+    args, expected = _data(bug)
+    try:
+        return _compare(bug, interp.run(module, args), expected)
+    except XylaError as error:
+        return _complaint(bug, error)
+
+
+def _data(bug: Bug) -> tuple[list[Array], list[Array]]:
+    """(arguments, right results)."""
+    with np.load(bug.data) as data:
+        arrays = {k: data[k] for k in data.files}
+    args = [arrays[f"arg{i}"] for i in range(sum(k.startswith("arg") for k in arrays))]
+    return args, [arrays[k] for k in sorted((k for k in arrays if k.startswith("expected")), key=_order)]
 
 
 def _order(name: str) -> int:

@@ -201,6 +201,13 @@ def divide_one(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return x if exactly(y, 1) and not inst.shape.element_type.is_complex else None
 
 
+@value_changing(Fp.FAST, "x / x becomes 1 where x is zero, infinite or NaN")
+def divide_self_fast(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """x / x = 1, for floats (an integer 0 / 0 is -1)."""
+    x, y = inst.operands
+    return rw.splat(1, inst.shape) if x is y and is_float(inst) else None
+
+
 def divide_power_of_two(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """x / c = x * (1/c), for a float c that is a power of two whose reciprocal is normal: exact."""
     x, y = inst.operands
@@ -348,8 +355,8 @@ _MULTIPLY: Sequence[Any] = (
     multiply_predicate, multiply_predicate_fast,
 )  # fmt: skip
 _DIVIDE: Sequence[Any] = (
-    divide_one, divide_power_of_two, divide_constant, divide_by_shift, divide_root, divide_exponential, divide_power,
-    divide_quotients, divide_scalar,
+    divide_one, divide_self_fast, divide_power_of_two, divide_constant, divide_by_shift, divide_root,
+    divide_exponential, divide_power, divide_quotients, divide_scalar,
 )  # fmt: skip
 TABLE = rule_table(
     ([ops.MULTIPLY], _MULTIPLY),

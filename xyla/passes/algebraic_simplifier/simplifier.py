@@ -29,6 +29,7 @@ from xyla.passes.algebraic_simplifier import (
     rules_slice,
     rules_views,
 )
+from xyla.passes.algebraic_simplifier.refusals import log_refusals
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import Fp, PassContext
 from xyla.passmgr.marks import fp_allows, mark_of
@@ -92,6 +93,9 @@ class AlgebraicSimplifier(Pass):
                 break
             rules_collectives.erase_replaced(module)
             changed = True
+        if ctx.control.log is not None and not ctx.control.stopped:
+            names = [c.name for c in self._computations(module)]
+            log_refusals(module, ctx, rules(self, ctx.fp, refused=True), names)
         return changed
 
     def _computations(self, module: Module) -> Sequence[Computation]:
@@ -106,21 +110,27 @@ class AlgebraicSimplifier(Pass):
 
 
 @functools.lru_cache(maxsize=64)
-def rules(options: AlgebraicSimplifier, fp: Fp) -> RuleTable:
-    """The rules by root op under these options and this floating-point mode, in the order they are tried."""
+def rules(options: AlgebraicSimplifier, fp: Fp, *, refused: bool = False) -> RuleTable:
+    """The rules by root op under these options and this floating-point mode, in the order they are tried.
+
+    refused: those that only the mode forbids, instead.
+    """
     table: dict[OpDef[Any], tuple[Rule, ...]] = {}
     for family in FAMILIES:
         for op, candidates in family.TABLE.items():
-            chosen = tuple(_bound(r, options.layout_sensitive) for r in candidates if _enabled(r, options, fp))
+            wanted = [r for r in candidates if _allowed(r, fp) is not refused and _enabled(r, options)]
+            chosen = tuple(_bound(r, options.layout_sensitive) for r in wanted)
             if chosen:
                 table[op] = table.get(op, ()) + chosen
     return table
 
 
-def _enabled(rule: Rule, options: AlgebraicSimplifier, fp: Fp) -> bool:
+def _allowed(rule: Rule, fp: Fp) -> bool:
     mark = mark_of(rule)
-    if mark is not None and not fp_allows(fp, mark.least):
-        return False
+    return mark is None or fp_allows(fp, mark.least)
+
+
+def _enabled(rule: Rule, options: AlgebraicSimplifier) -> bool:
     only = getattr(rule, "only", None)
     if only is not None and (only == "physical") != options.layout_sensitive:
         return False
@@ -162,14 +172,17 @@ def _settle(inst: Instruction, new: Instruction, rw: Rewrite, layout_sensitive: 
             return False
         if fresh and inst.shape.is_array:
             rewriter.set_shape(new, inst.shape)
-        elif inst.shape.with_default_layouts() is not new.shape.with_default_layouts():
-            if layout_sensitive or any(u.op in _READ_LAYOUTS for u in inst.users):
-                return False
+        elif _relaid(inst, new) and (layout_sensitive or any(u.op in _READ_LAYOUTS for u in inst.users)):
+            return False
     if fresh:
         new.sharding = inst.sharding
     if layout_sensitive:
         _lay_out(inst, rw.made)
     return True
+
+
+def _relaid(inst: Instruction, new: Instruction) -> bool:
+    return inst.shape.with_default_layouts() is not new.shape.with_default_layouts()
 
 
 def _lay_out(inst: Instruction, made: Sequence[Instruction]) -> None:
