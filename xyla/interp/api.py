@@ -18,7 +18,8 @@ from xyla.interp.arguments import bind_arguments, flatten
 from xyla.interp.manual import logical_partitions
 from xyla.interp.session import RandomState, Session
 from xyla.interp.table import Array, Value
-from xyla.interp.world import Host, World, run_devices
+from xyla.runtime.feeds import Feeds
+from xyla.runtime.rendezvous import World, run_devices
 from xyla.support import dtypes
 from xyla.support.status import Status, XylaError, invalid
 
@@ -52,7 +53,7 @@ def run(
     partitions = partitions or logical or max(module.config.num_partitions, 1)
     shape = module.entry.root.shape
     if replicas * partitions == 1:
-        host = Host(infeed)
+        host = Feeds(infeed)
         (values,) = bind_arguments(module, args)
         result = Session(host=host).call(module.entry, values)
         if outfeed is not None:
@@ -71,7 +72,7 @@ def _run_world(
 ) -> list[list[Array]]:
     if world.size > MAX_DEVICES:
         raise XylaError(Status.RESOURCE_EXHAUSTED, f"{world.size} devices to simulate; the limit is {MAX_DEVICES}")
-    hosts = [Host(infeed) for _ in range(world.size)]
+    hosts = [Feeds(infeed) for _ in range(world.size)]
     values = bind_arguments(module, args, world.size)
     module.computation_post_order()  # a cyclic call graph fails here, once
 
@@ -134,7 +135,7 @@ class Evaluator:
     state `random`, which evaluators of one execution share.
     """
 
-    def __init__(self, *, host: Host | None = None, random: RandomState | None = None) -> None:
+    def __init__(self, *, host: Feeds | None = None, random: RandomState | None = None) -> None:
         self.session = Session(host=host, random=random)
 
     def evaluate_instruction(self, inst: Instruction, operand_values: Sequence[Value]) -> Value:

@@ -22,7 +22,7 @@ from xyla.interp.numeric import convert, zero_of
 from xyla.interp.reduce import fold_rows
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, TOKEN, Array, Kernel, Value
-from xyla.interp.world import World
+from xyla.runtime.rendezvous import World
 from xyla.support.status import invalid, unimplemented
 
 
@@ -37,6 +37,10 @@ def _partition_id(inst: Instruction, session: Session) -> Kernel:
 
 
 _HINT = "give the numbers it was written for: replicas=, partitions="
+
+
+def _name(inst: Instruction) -> str:
+    return f"%{inst.name} = {inst.op.name}"
 
 
 def _short(items: Sequence[object]) -> str:
@@ -86,7 +90,7 @@ def _find(
 def _meet(inst: Instruction, session: Session, value: Value) -> tuple[tuple[int, ...], list[Value]]:
     """(members, their values in group order)."""
     members = members_of(inst, session.world, session.device)
-    values = session.world.exchange(inst, session.device, members, value)
+    values = session.world.exchange(inst, session.device, members, value, _name(inst))
     return members, [values[m] for m in members]
 
 
@@ -284,7 +288,7 @@ def _permute(inst: Instruction, session: Session, xs: tuple[Value, ...]) -> tupl
         everyone = tuple(world.replica(device) * world.partitions + p for p in range(count))
     else:
         everyone = tuple(r * world.partitions + world.partition(device) for r in range(count))
-    values = world.exchange(inst, device, everyone, xs)
+    values = world.exchange(inst, device, everyone, xs, _name(inst))
     source = next((s for s, t in pairs if t == me), None)
     if source is None:
         return tuple(np.zeros(np.shape(x), x.dtype) for x in xs)
@@ -320,7 +324,7 @@ def _send(inst: Instruction, session: Session) -> Kernel:
         return _device_send(inst, session)
 
     def kernel(x: Value, token: Any) -> Value:
-        session.host.outfeed.append(x)
+        session.host.put_outfeed(x)
         return (x, np.zeros((), np.uint32), TOKEN)
 
     return kernel
@@ -346,9 +350,7 @@ def _recv(inst: Instruction, session: Session) -> Kernel:
     shape = inst.shape.tuple_shapes[0]
 
     def from_host(token: Any) -> Value:
-        if not session.host.infeed:
-            raise invalid("recv: the host has fed nothing more")
-        return (session.host.infeed.popleft(), np.zeros((), np.uint32), TOKEN)
+        return (session.host.take_infeed("recv"), np.zeros((), np.uint32), TOKEN)
 
     def from_device(token: Any) -> Value:
         # The data moves when the pair completes (recv-done): the send may come later in program order.
@@ -376,7 +378,7 @@ def _recv_done(inst: Instruction, session: Session) -> Kernel:
         world, device = session.world, session.device
         sent = session.sent.pop(inst.attrs.channel_id, None)
         everyone = tuple(range(world.size))
-        values = world.exchange((inst.attrs.channel_id, "recv"), device, everyone, sent)
+        values = world.exchange((inst.attrs.channel_id, "recv"), device, everyone, sent, _name(inst))
         used = pairs or next((v[1] for v in values.values() if v is not None), ())
         source = next((s for s, t in used if t == device), None)
         found = values.get(source) if source is not None else None

@@ -17,7 +17,6 @@ from xyla.interp.batched import batched_or_loop
 from xyla.interp.session import Session
 from xyla.interp.table import EVAL, Array, Kernel, Value
 from xyla.support.dtypes import PRED
-from xyla.support.status import invalid
 
 _Calls = Generator[tuple[Computation, tuple[Value, ...]], Value, Value]
 # Results of pure calls kept at once: enough for exponential call graphs of small values, bounded for all others.
@@ -133,9 +132,7 @@ def _async_done(inst: Instruction, session: Session) -> Kernel:
 @EVAL.rule(ops.INFEED)
 def _infeed(inst: Instruction, session: Session) -> Kernel:
     def kernel(token: Any) -> Value:
-        if not session.host.infeed:
-            raise invalid("infeed: the host has fed nothing more")
-        return (session.host.infeed.popleft(), token)
+        return (session.host.take_infeed("infeed"), token)
 
     return kernel
 
@@ -143,7 +140,7 @@ def _infeed(inst: Instruction, session: Session) -> Kernel:
 @EVAL.rule(ops.OUTFEED)
 def _outfeed(inst: Instruction, session: Session) -> Kernel:
     def kernel(value: Value, token: Any) -> Value:
-        session.host.outfeed.append(value)
+        session.host.put_outfeed(value)
         return token
 
     return kernel

@@ -115,7 +115,7 @@ def to_full(inst: Instruction, session: Session) -> Kernel:
     members = tuple(first + p for p in range(world.partitions))
 
     def kernel(*xs: Array) -> Value:
-        values = world.exchange(inst, session.device, members, xs)
+        values = world.exchange(inst, session.device, members, xs, inst.attrs.custom_call_target)
         shards = [values[m] for m in members]
         out = tuple(_join(inst, s, [v[i] for v in shards], world.partitions) for i, s in enumerate(_results(inst)))
         return out if inst.shape.is_tuple else out[0]

@@ -16,7 +16,8 @@ from xyla.interp.mixed import adapted
 from xyla.interp.plan import Plan, build_plan, has_effect, located
 from xyla.interp.steps import BROKEN, Step, broken, failure
 from xyla.interp.table import EVAL, Array, Kernel, Value
-from xyla.interp.world import SINGLE, Host, World
+from xyla.runtime.feeds import Feeds
+from xyla.runtime.rendezvous import SINGLE, World
 from xyla.support.status import Status, XylaError
 
 # Nested evaluations (a reducer that sorts, a comparator that scatters, ...) recurse; more than this is a mistake.
@@ -39,9 +40,9 @@ class Session:
     """One evaluation: plans, the device it runs on, its feeds, its random state, the memo of pure calls."""
 
     def __init__(
-        self, *, host: Host | None = None, world: World = SINGLE, device: int = 0, random: RandomState | None = None
+        self, *, host: Feeds | None = None, world: World = SINGLE, device: int = 0, random: RandomState | None = None
     ) -> None:
-        self.host = host or Host()
+        self.host = host or Feeds()
         self.world = world
         self.device = device
         self.effects: dict[Computation, bool] = {}
