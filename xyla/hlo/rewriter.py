@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from xyla.hlo.module import Computation, Instruction, Module
@@ -221,6 +222,20 @@ def clone_module(module: Module) -> Module:
     if module.entry_or_none is not None:
         new.set_entry(made[module.entry])
     return new
+
+
+def remove_parameters(comp: Computation, dead: Sequence[Instruction]) -> None:
+    """Removes parameters that nothing uses, with the operands that callers pass for them; the others move up.
+
+    For computations whose callers pass an operand a parameter (calls, fusions). Raises INTERNAL for a used parameter.
+    """
+    gone = {p.attrs.number for p in dead}
+    for inst in dead:
+        erase(inst)
+    for number, inst in enumerate(comp.parameters):
+        set_attrs(inst, replace_fields(inst.attrs, number=number))
+    for caller in comp.callers:
+        set_operands(caller, [o for i, o in enumerate(caller.operands) if i not in gone])
 
 
 def remove_computation(comp: Computation) -> None:
