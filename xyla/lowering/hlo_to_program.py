@@ -223,7 +223,12 @@ class Lowerer:
         self.sources.setdefault(unit.source.symbol, unit.source)
         launch = unit.launch_size
         if launch > 0:
-            self._defer(out, lambda: KernelStep(inst.name, number, tuple(a.where() for a in args), launch))
+            types = tuple(array_type(s) for v in (*inst.operands, inst) for _, s in v.shape.leaves() if s.is_array)
+            count, grain = len(inputs), unit.grain
+            self._defer(
+                out,
+                lambda: KernelStep(inst.name, number, tuple(a.where() for a in args), launch, types, count, grain),
+            )
 
     def _constant(self, literal: Literal) -> Leaves:
         if literal.shape.is_tuple:

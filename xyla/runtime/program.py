@@ -68,12 +68,19 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class KernelStep:
-    """Calls kernel number `kernel` over its whole launch range. `args`: operands, then outputs, then scratch."""
+    """Calls kernel number `kernel` over its whole launch range.
+
+    args: operands, then outputs, then constants and scratch. types: of the operands and outputs, `num_inputs` operands
+    first. grain: launch units that make a part worth a thread of its own.
+    """
 
     name: str
     kernel: int
     args: tuple[Slice, ...]
     launch_size: int
+    types: tuple[ArrayType, ...] = ()
+    num_inputs: int = 0
+    grain: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +272,8 @@ def nested(step: Step) -> tuple[StepList, ...]:
 def slices_of(step: Step) -> tuple[Slice, ...]:
     """The slices a step reads or writes itself, in a fixed order."""
     match step:
-        case KernelStep(_, _, args, _):
-            return args
+        case KernelStep():
+            return step.args
         case CopyStep(_, source, target):
             return (source, target)
         case GemmStep():
