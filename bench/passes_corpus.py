@@ -51,7 +51,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 EVALUATE_SECONDS = 1.0
 PASS_SECONDS = 20.0
-# Modules with larger arguments are not evaluated: their values would crowd out everything else.
+# Modules with larger arguments and results are not evaluated: their values would crowd out everything else.
 MOST_BYTES, WORKER_BYTES = 1 << 26, 5 << 30
 # Passes that exist to compute in another precision.
 WIDENING = ("element-type-converter", "float-normalization")
@@ -96,9 +96,10 @@ class Values:
         if self.found is None:
             self.found = []
             shapes = self.module.entry_parameter_shapes()
+            size = sum(leaf.num_bytes for leaf in leaf_shapes([*shapes, self.module.entry_result_shape()]))
             for special in (False, True):
                 try:
-                    if sum(leaf.num_bytes for leaf in leaf_shapes(shapes)) > MOST_BYTES:
+                    if size > MOST_BYTES:
                         break
                     args = special_args(shapes) if special else random_args(shapes, 0)
                     with _Deadline(EVALUATE_SECONDS):
@@ -134,6 +135,7 @@ def judge(before: Values, outcome: Outcome) -> tuple[str, str]:
     verdict, why = "not evaluated", ""
     length = reduction_length(before.module)
     for args, want in before.get():
+        args = _kept_arguments(before.module, outcome.module, args)
         try:
             with _Deadline(10 * EVALUATE_SECONDS):
                 got = interp.run(outcome.module, args)
@@ -149,6 +151,15 @@ def judge(before: Values, outcome: Outcome) -> tuple[str, str]:
         else:
             return "mismatch", problem
     return verdict, why
+
+
+def _kept_arguments(before: Module, after: Module, args: list[Array]) -> list[Array]:
+    """The arguments of the parameters that a pass has left, which keep their names."""
+    if len(before.entry.parameters) == len(after.entry.parameters):
+        return args
+    names, left = {p.name for p in after.entry.parameters}, iter(args)
+    by_parameter = [(p.name in names, [next(left) for _ in leaf_shapes([p.shape])]) for p in before.entry.parameters]
+    return [leaf for kept, leaves in by_parameter if kept for leaf in leaves]
 
 
 def lenient(pass_: Pass | Pipeline, values: Values, outcome: Outcome, fp: Fp) -> bool:

@@ -28,6 +28,8 @@ class ConditionalCodeMotion(Pass):
 
         power(c, c), c = conditional(p, x, y), f = {a -> a + 1}, ...      ==>      f = {a -> power(a + 1, a + 1)}, ...
 
+    A copy moves in where it undoes the copy that a branch ends with.
+
     Conditionals with control dependencies, and those whose tuple is used as a whole by more than the caller, stay.
     """
 
@@ -125,7 +127,10 @@ def _move_in(inst: Instruction, ctx: PassContext) -> bool:
     index = user.operands[0].attrs.index if inst.shape.is_tuple else -1
     for branch in inst.called:
         values = [_result(branch.root, o) for o in user.operands]
-        new = rewriter.create(branch, user.op, values, user.attrs, shape=user.shape, like=user)
+        if user.op is ops.COPY and _undoes(user, values[0]):
+            new = values[0].operands[0]
+        else:
+            new = rewriter.create(branch, user.op, values, user.attrs, shape=user.shape, like=user)
         if index >= 0:
             parts = list(branch.root.operands)
             parts[index] = new
@@ -175,8 +180,22 @@ def _alone(user: Instruction, inst: Instruction) -> bool:
 
 
 def _moves_in(user: Instruction, inst: Instruction) -> bool:
-    if not user.op.has(Trait.ELEMENTWISE) or len(user.operands) < 2 or user.shape.is_dynamic:
+    if not (user.op.has(Trait.ELEMENTWISE) and len(user.operands) > 1) and not _meets_its_inverse(user, inst):
         return False
-    if user.control_predecessors or user.control_successors:
+    if user.shape.is_dynamic or user.control_predecessors or user.control_successors:
         return False
     return all(o is inst or (o.op is ops.GET_TUPLE_ELEMENT and o.operands[0] is inst) for o in user.operands)
+
+
+def _meets_its_inverse(user: Instruction, inst: Instruction) -> bool:
+    """A copy of a result which one of the branches makes by a copy the other way."""
+    if user.op is not ops.COPY or user.operands[0].op is not ops.GET_TUPLE_ELEMENT:
+        return False
+    index = user.operands[0].attrs.index
+    return any(c.root.op is ops.TUPLE and _undoes(user, c.root.operands[index]) for c in inst.called)
+
+
+def _undoes(copy: Instruction, end: Instruction) -> bool:
+    """Whether `copy` of `end` is, layout included, what `end` is a copy of."""
+    ordered = end.control_predecessors or end.control_successors
+    return end.op is ops.COPY and not ordered and end.operands[0].shape is copy.shape

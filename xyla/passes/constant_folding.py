@@ -28,6 +28,8 @@ _NEVER = frozenset({
     ops.ADD_DEPENDENCY, ops.OPT_BARRIER, ops.DOMAIN, ops.CUSTOM_CALL, ops.PARTITION_ID, ops.REPLICA_ID, ops.FFT,
     ops.ASYNC_UPDATE, ops.SET_DIMENSION_SIZE,
 })  # fmt: skip
+# Ops that no pass evaluates: a constant argument tells them nothing.
+_OPAQUE = frozenset({ops.FFT, ops.CUSTOM_CALL, ops.AFTER_ALL, ops.ADD_DEPENDENCY, ops.DOMAIN, ops.OPT_BARRIER})
 # A folded result that is one value throughout is written as a broadcast above this size.
 _SPLAT_ELEMENTS = 16
 
@@ -71,7 +73,7 @@ def _propagate_parameters(module: Module, ctx: PassContext) -> bool:
         if comp.is_entry or not comp.callers or any(i.op is not ops.CALL for i in comp.callers):
             continue
         for number, param in enumerate(comp.parameters):
-            if not param.users and not param.is_root:
+            if not param.is_root and all(u.op in _OPAQUE for u in param.users):
                 continue
             literal = _same_constant([call.operands[number] for call in comp.callers])
             if literal is None:

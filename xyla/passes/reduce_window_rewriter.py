@@ -13,7 +13,13 @@ from xyla.hlo.op_def import OpDef
 from xyla.passes.algebraic_simplifier.common import is_identity
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passmgr.base import register
-from xyla.passmgr.rules import Rewrite, Rule, splat_value
+from xyla.passmgr.context import Fp
+from xyla.passmgr.rules import Rewrite, Rule, fp_allows, splat_value
+
+VALUE_CHANGING = {
+    "split_cumulative_window": (Fp.DEFAULT, "a prefix sum or product is made of those of tiles: another association"),
+    "split_associative_scan": (Fp.DEFAULT, "a prefix sum or product is made of those of tiles: another association"),
+}
 
 _REDUCERS = (ops.ADD, ops.MULTIPLY, ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR, ops.XOR)
 
@@ -61,6 +67,8 @@ def _cumulative_window(inst: Instruction, rw: Rewrite, base: int) -> Instruction
         return None
     if any(s.element_type is not inst.shape.element_type for s in (x.shape, init.shape)):
         return None
+    if not _may_reassociate(op, x, rw):
+        return None
     rw.permit()
     b = Builder(rw)
     start, where = b.val(init), found[:2]
@@ -82,12 +90,20 @@ def _associative_scan(inst: Instruction, rw: Rewrite, base: int) -> Instruction 
     value, et = splat_value(init), x.shape.element_type
     if op is None or value is None or not _is_neutral(op, init) or init.shape.element_type is not et:
         return None
+    if not _may_reassociate(op, x, rw):
+        return None
     rw.permit()
     b = Builder(rw)
     comp = b.scalar_computation(op, et)
     y = _prefixes(b, op, comp, b.val(x), b.scalar(value, et), (a.dimension, False), base)
     n = y.dims[a.dimension]
     return b.tuple([y, y.slice_dim(a.dimension, n - 1, n).reshape(*init.shape.dims)]).inst
+
+
+def _may_reassociate(op: OpDef[Any], x: Instruction, rw: Rewrite) -> bool:
+    """Whether the mode allows another association, or none can be told from another."""
+    rounds = op in (ops.ADD, ops.MULTIPLY) and (x.shape.element_type.is_float or x.shape.element_type.is_complex)
+    return not rounds or fp_allows(rw.fp, VALUE_CHANGING[rw.rule][0])
 
 
 def _cumulative_dim(inst: Instruction) -> tuple[int, bool, bool] | None:
