@@ -14,7 +14,7 @@ CASES = (
         pytest.param(bug, file, engine, id=f"{file.name}-{engine}")
         for bug in bugs()
         for file in bug.files
-        for engine in (("reference", "compiled") if bug.replicas == 1 else ("reference",))
+        for engine in ("reference", "compiled")
     ]
     if shared_dir()
     else []

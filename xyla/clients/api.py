@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from xyla.clients.devices import Job
 from xyla.formats.detect import load_file
 from xyla.hlo.module import Module
 from xyla.runtime.executable import Executable
@@ -69,10 +70,22 @@ def compile(
     return compile_module(_module(source, args), passes=passes, fp=Fp(fp), dump_to=dump_to)
 
 
-def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compiled") -> list[np.ndarray[Any, Any]]:
+def run(
+    source: Any,
+    args: Sequence[npt.ArrayLike] = (),
+    *,
+    engine: str = "compiled",
+    replicas: int | None = None,
+    partitions: int | None = None,
+    infeed: Sequence[Any] = (),
+    outfeed: list[Any] | None = None,
+) -> list[np.ndarray[Any, Any]]:
     """Loads, compiles and runs a program; returns one array an output leaf.
 
     Engines: "compiled" (default), "interpreted" (the step list; so far the same as compiled), "reference".
+    replicas, partitions: override the program's own counts. With more than one device in all, each argument has a
+    leading device dimension (or none: every device gets it) and so has each result. infeed: what each device's infeeds
+    take, in order. outfeed: a list that receives what device 0 feeds out.
     Raises INVALID_ARGUMENT for an unknown engine, malformed input, or arguments of the wrong count, shape or dtype.
     """
     if engine not in ENGINES:
@@ -80,9 +93,16 @@ def run(source: Any, args: Sequence[npt.ArrayLike] = (), *, engine: str = "compi
     if engine == "reference":
         from xyla import interp
 
-        return interp.run(source, args)
+        return interp.run(source, args, replicas=replicas, partitions=partitions, infeed=infeed, outfeed=outfeed)
     arrays = [np.asarray(a) for a in args]
-    return compile(_module(source, arrays, bind_values=True))(*arrays)
+    module = _module(source, arrays, bind_values=True)
+    job = Job(module, replicas, partitions, infeed)
+    if job.plain:
+        return compile(module)(*arrays)
+    results = job.run(compile(job.module), arrays)
+    if outfeed is not None:
+        outfeed.extend(job.feeds[0].outfeed)
+    return results
 
 
 def _module(source: Any, args: Sequence[npt.ArrayLike], *, bind_values: bool = False) -> Module:

@@ -24,9 +24,6 @@ from xyla.runtime.program import GemmCall
 from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
 
-_POINT_TO_POINT = frozenset({ops.SEND, ops.SEND_DONE, ops.RECV, ops.RECV_DONE})
-# Between logical arrays and one device's shard.
-_BORDERS = frozenset({"SPMDFullToShardShape", "SPMDShardToFullShape"})
 _RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
 
@@ -68,10 +65,6 @@ def compile_module(
 
 
 def _unit(emitter: CpuEmitter, inst: Instruction) -> Unit:
-    if inst.op in _POINT_TO_POINT:
-        raise unimplemented(
-            f"%{inst.name} = {inst.op.name}: one device has no peer, and no host channel yet", span=inst.span
-        )
     made = emitter.emit(inst)
     return handler_for(inst, made) if isinstance(made, str) else made
 
@@ -96,28 +89,14 @@ def _is_dynamic(module: Module) -> bool:
 
 
 def _refuse_what_cannot_run(module: Module) -> None:
-    devices = module.config.replica_count * module.config.num_partitions
-    if devices > 1:
-        raise unimplemented(
-            f"module {module.name!r} is for {devices} devices: the compiled engine has one so far",
-            hint="engine='reference' simulates any number of devices",
-        )
     for inst in module.instructions():
         if any(leaf.is_buffer for _, leaf in inst.shape.leaves()):
             raise unimplemented(f"%{inst.name} of shape {inst.shape}: buffers are not compiled yet", span=inst.span)
-        if _crosses_border(inst):
-            raise unimplemented(f"%{inst.name}: manually partitioned regions need several devices", span=inst.span)
     if module.entry.root.shape.is_dynamic:
         raise unimplemented(
             f"module {module.name!r} returns {module.entry.root.shape}: results of dynamic size are not compiled yet",
             span=module.entry.root.span,
         )
-
-
-def _crosses_border(inst: Instruction) -> bool:
-    if inst.op is not ops.CUSTOM_CALL or inst.attrs.custom_call_target not in _BORDERS:
-        return False
-    return inst.shape.dims != inst.operands[0].shape.dims
 
 
 def _dump(folder: Path, module: Module, sources: dict[str, KernelSource]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xyla.analysis.manual_partitions import is_border
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction, Module, callees
 from xyla.hlo.op_def import Trait
@@ -17,12 +18,16 @@ from xyla.hlo.shape import Shape
 from xyla.lowering.units import HandlerUnit
 from xyla.runtime.custom_calls import CallContext, Handler, register
 from xyla.runtime.program import CustomCallStep, Deferred
+from xyla.runtime.rendezvous import SINGLE
 from xyla.support.status import internal
 
 if TYPE_CHECKING:
     from xyla.interp import Evaluator
 
 EVALUATE = "xyla.evaluate"
+_OUTSIDE = frozenset({
+    ops.INFEED, ops.OUTFEED, ops.SEND, ops.SEND_DONE, ops.RECV, ops.RECV_DONE, ops.REPLICA_ID, ops.PARTITION_ID,
+})  # fmt: skip
 
 
 def handler_for(inst: Instruction, reason: str) -> HandlerUnit:
@@ -59,32 +64,37 @@ def _evaluate(inst: Instruction) -> Handler:
     from xyla.interp import Evaluator
 
     operand_shapes = [o.shape for o in inst.operands]
-    kept, draws = Evaluator(), _draws(inst)
+    kept = None if _needs_execution(inst) else Evaluator()
 
     def run(context: CallContext, arrays: Sequence[Any]) -> list[Any]:
-        rest = iter(arrays)
+        # What other devices and the host get to see must outlive this step: its memory is used again.
+        rest = iter(arrays if kept else [a.copy() for a in arrays])
         operands = [_tree(shape, rest) for shape in operand_shapes]
-        evaluator = _of_execution(context, inst) if draws else kept
+        evaluator = kept or _of_execution(context)
         return _leaves(inst.shape, evaluator.evaluate_instruction(inst, operands))
 
     return run
 
 
-def _draws(inst: Instruction) -> bool:
-    """Whether an instruction, or one that it calls, draws random numbers from the state of its execution."""
+def _needs_execution(inst: Instruction) -> bool:
+    """Whether an instruction, or one that it calls, asks for more than its operands."""
     called = (i for comp in _with_callees(inst.called) for i in comp.instructions)
-    return any(i.op.has(Trait.STATEFUL_RNG) for i in (inst, *called))
+    return any(_reaches_out(i) for i in (inst, *called))
 
 
-def _of_execution(context: CallContext, owner: object) -> Evaluator:
-    """The evaluator that `owner` has in this execution. All of an execution draw from one random state."""
+def _reaches_out(inst: Instruction) -> bool:
+    return inst.op in _OUTSIDE or inst.op.has(Trait.STATEFUL_RNG) or inst.op.has(Trait.COLLECTIVE) or is_border(inst)
+
+
+def _of_execution(context: CallContext) -> Evaluator:
+    """The evaluator that all handlers of an execution share."""
     from xyla.interp import Evaluator
-    from xyla.interp.session import RandomState
 
-    found = context.shared.get(owner)
+    found = context.shared.get(Evaluator)
     if found is None:
-        random = context.shared.setdefault(RandomState, RandomState())
-        found = context.shared[owner] = Evaluator(random=random)
+        options = context.options
+        found = Evaluator(host=options.feeds, world=options.world or SINGLE, device=options.participant)
+        context.shared[Evaluator] = found
     assert isinstance(found, Evaluator)
     return found
 
@@ -115,9 +125,9 @@ def _evaluate_module(module: Module) -> Handler:
     result = module.entry.root.shape
 
     def run(context: CallContext, arrays: Sequence[Any]) -> list[Any]:
-        rest = iter(arrays)
+        rest = iter([a.copy() for a in arrays])
         args = [_tree(shape, rest) for shape in shapes]
-        return _leaves(result, _of_execution(context, module).evaluate_computation(module.entry, args))
+        return _leaves(result, _of_execution(context).evaluate_computation(module.entry, args))
 
     return run
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from xyla.analysis.manual_partitions import logical_partitions
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.shape import Shape
 from xyla.interp import families as _families  # noqa: F401 - registers the rules
 from xyla.interp.arguments import bind_arguments, flatten
-from xyla.interp.manual import logical_partitions
-from xyla.interp.session import RandomState, Session
+from xyla.interp.session import Session
 from xyla.interp.table import Array, Value
 from xyla.runtime.feeds import Feeds
-from xyla.runtime.rendezvous import World, run_devices
+from xyla.runtime.rendezvous import SINGLE, World, run_devices
 from xyla.support import dtypes
 from xyla.support.status import Status, XylaError, invalid
 
@@ -131,12 +131,12 @@ def evaluate(module: Module, args: Sequence[Value] = ()) -> Value:
 class Evaluator:
     """Evaluates single instructions and computations on operand values; keeps their plans between calls.
 
-    Values are arrays in logical order, or tuples of values. Side effects (infeed, outfeed) use `host`, random ops the
-    state `random`, which evaluators of one execution share.
+    Values are arrays in logical order, or tuples of values. Side effects (infeed, outfeed) use `host`; collectives meet
+    the other devices of `world`, in which this is `device`; random ops go on from call to call.
     """
 
-    def __init__(self, *, host: Feeds | None = None, random: RandomState | None = None) -> None:
-        self.session = Session(host=host, random=random)
+    def __init__(self, *, host: Feeds | None = None, world: World = SINGLE, device: int = 0) -> None:
+        self.session = Session(host=host, world=world, device=device)
 
     def evaluate_instruction(self, inst: Instruction, operand_values: Sequence[Value]) -> Value:
         """The value of `inst` for these operand values. Raises XylaError, located at the instruction."""

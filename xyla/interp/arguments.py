@@ -15,7 +15,13 @@ from xyla.support.status import internal, invalid
 
 
 def bind_arguments(module: Module, args: Sequence[Any], devices: int = 1) -> list[list[Value]]:
-    """Parameter values for each of `devices` devices. One array per parameter leaf, in order.
+    """Parameter values for each of `devices` devices; see `bind_leaves`."""
+    bound = bind_leaves(module, args, devices)
+    return [[_assemble(p.shape, values) for p in module.entry.parameters] for values in map(iter, bound)]
+
+
+def bind_leaves(module: Module, args: Sequence[Any], devices: int = 1) -> list[list[Array]]:
+    """One array a parameter leaf, in order, for each of `devices` devices.
 
     With several devices every array has a leading device dimension, or none when each device gets the same value.
     Raises INVALID_ARGUMENT naming the parameter.
@@ -23,15 +29,10 @@ def bind_arguments(module: Module, args: Sequence[Any], devices: int = 1) -> lis
     leaves = [(p, index, s) for p in module.entry.parameters for index, s in p.shape.leaves() if not s.is_token]
     if len(args) != len(leaves):
         raise invalid(f"the program takes {len(leaves)} arguments, {len(args)} given")
-    bound: list[list[Value]] = []
+    bound: list[list[Array]] = []
     for (param, index, shape), arg in zip(leaves, args, strict=True):
         bound.append(_per_device(param, index, shape, arg, devices))
-    return [[_assemble(p.shape, values) for p in module.entry.parameters] for values in _columns(bound, devices)]
-
-
-def _columns(bound: list[list[Value]], devices: int) -> Iterator[Iterator[Value]]:
-    for d in range(devices):
-        yield iter([b[d] for b in bound])
+    return [[values[d] for values in bound] for d in range(devices)]
 
 
 def _assemble(shape: Shape, values: Iterator[Value]) -> Value:
@@ -40,13 +41,12 @@ def _assemble(shape: Shape, values: Iterator[Value]) -> Value:
     return TOKEN if shape.is_token else next(values)
 
 
-def _per_device(param: Instruction, index: tuple[int, ...], shape: Shape, arg: Any, devices: int) -> list[Value]:
+def _per_device(param: Instruction, index: tuple[int, ...], shape: Shape, arg: Any, devices: int) -> list[Array]:
     name = f"argument {param.attrs.number} (%{param.name}{''.join(f'[{i}]' for i in index)})"
     array = _typed(np.asarray(arg), shape.element_type, name)
     if devices > 1 and array.ndim == shape.rank + 1 and array.shape[0] == devices:
         return [_checked(array[d], shape, name) for d in range(devices)]
-    value = _checked(array, shape, name)
-    return [value] * devices
+    return [_checked(array, shape, name)] * devices
 
 
 def _typed(array: Array, et: ElementType, name: str) -> Array:

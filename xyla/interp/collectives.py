@@ -354,8 +354,10 @@ def _recv(inst: Instruction, session: Session) -> Kernel:
 
     def from_device(token: Any) -> Value:
         # The data moves when the pair completes (recv-done): the send may come later in program order.
-        return ((), np.zeros((), np.uint32), TOKEN)
+        session.receiving.add(inst.attrs.channel_id)
+        return (nothing, np.zeros((), np.uint32), TOKEN)
 
+    nothing = np.broadcast_to(zero_of(shape.element_type), shape.dims) if shape.is_array else None
     if shape.is_array and not inst.attrs.is_host_transfer:
         return from_device
     return from_host
@@ -372,9 +374,9 @@ def _recv_done(inst: Instruction, session: Session) -> Kernel:
     pairs = _pairs(inst.operands[0]) if inst.operands else ()
 
     def kernel(pending: Value) -> Value:
-        value = pending[0]
-        if not (isinstance(value, tuple) and not value and shape.is_array):
-            return (value, TOKEN)
+        if inst.attrs.channel_id not in session.receiving:
+            return (pending[0], TOKEN)
+        session.receiving.discard(inst.attrs.channel_id)
         world, device = session.world, session.device
         sent = session.sent.pop(inst.attrs.channel_id, None)
         everyone = tuple(range(world.size))

@@ -39,9 +39,7 @@ class RandomState:
 class Session:
     """One evaluation: plans, the device it runs on, its feeds, its random state, the memo of pure calls."""
 
-    def __init__(
-        self, *, host: Feeds | None = None, world: World = SINGLE, device: int = 0, random: RandomState | None = None
-    ) -> None:
+    def __init__(self, *, host: Feeds | None = None, world: World = SINGLE, device: int = 0) -> None:
         self.host = host or Feeds()
         self.world = world
         self.device = device
@@ -50,7 +48,8 @@ class Session:
         self._modules: dict[Module, None] = {}
         self._single: dict[Instruction, tuple[tuple[int, ...], Plan]] = {}
         self._depth = 0
-        self.random = random or RandomState()
+        self.random = RandomState()
+        self.receiving: set[int] = set()  # channels with a recv from another device that is not done
         self.sent: dict[int, tuple[Value, tuple[tuple[int, int], ...]]] = {}  # by channel, until its recv completes
         self.memo: dict[tuple[object, ...], tuple[tuple[Value, ...], Value]] = {}
 

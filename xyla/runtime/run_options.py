@@ -1,27 +1,28 @@
-"""What one execution is told: its device, its identity, and what handlers may share."""
+"""What one execution is told: its device, its identity, and whom it meets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+
+from xyla.runtime.feeds import Feeds
+from xyla.runtime.rendezvous import World
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """One record for a whole execution.
+    """One record for a whole execution on one device.
 
-    device_ordinal: the local device. run_id: equal for all devices of one launch. rng_seed: 0 leaves the choice to the
-    program. replica, partition: logical ids of this participant. services: what the client offers handlers, by name
-    (the rendezvous of collectives, infeed and outfeed queues).
+    device_ordinal: the local device it runs on. run_id: equal for all devices of one launch. rng_seed: 0 leaves the
+    choice to the program. world: the devices of the launch, None for a single one; participant: this device's id in
+    it. feeds: the device's infeed and outfeed queues; None when the host feeds nothing.
     """
 
     device_ordinal: int = 0
     run_id: int = 0
     rng_seed: int = 0
-    replica: int = 0
-    partition: int = 0
-    services: Mapping[str, Any] = field(default_factory=dict)
+    world: World | None = None
+    participant: int = 0
+    feeds: Feeds | None = None
 
 
 DEFAULT_OPTIONS = RunOptions()

@@ -36,8 +36,9 @@ class Flags:
     xla_dump_hlo_pass_re: str = _flag("", "Dump around passes whose name matches this expression.")
     xla_disable_hlo_passes: tuple[str, ...] = _flag((), "Names of passes to leave out, by commas.")
     xla_disable_all_hlo_passes: bool = _flag(False, "Run only passes that correctness needs.")
-    xla_force_host_platform_device_count: int = _flag(
-        1, "How many host devices to present.", "there is one host device"
+    xla_force_host_platform_device_count: int = _flag(1, "How many host devices to present.")
+    xla_cpu_collective_call_terminate_timeout_seconds: int = _flag(
+        40, "How long a device waits for the others at a collective before the launch fails."
     )
     xla_cpu_enable_fast_math: bool = _flag(
         False, "Allow code that assumes no NaN or infinity.", "code is always strict about NaN and infinity"
@@ -92,7 +93,10 @@ _READERS: dict[str, Reader] = {
 }
 _FIELDS = {spec.name: spec for spec in fields(Flags)}
 _TOKEN = re.compile(r"""\s*((?:[^\s'"]+|'[^']*'|"[^"]*")+)""")
-_RANGES = {"xla_force_host_platform_device_count": (1, 4096)}
+_RANGES = {
+    "xla_force_host_platform_device_count": (1, 4096),
+    "xla_cpu_collective_call_terminate_timeout_seconds": (1, 1 << 31),
+}
 
 
 @dataclass(frozen=True, slots=True)

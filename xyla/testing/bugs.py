@@ -44,6 +44,7 @@ def _complaint(bug: Bug, error: XylaError) -> str | None:
 
 def _run(bug: Bug, program: Any, engine: str, start: float) -> str | None:
     from xyla import interp
+    from xyla.clients.devices import Job
     from xyla.compiler.driver import compile_module
 
     args, expected = _data(bug)
@@ -51,7 +52,8 @@ def _run(bug: Bug, program: Any, engine: str, start: float) -> str | None:
         if bug.mode == "compile_only":
             return None
         return _compare(bug, interp.run(program, args), expected)
-    executable = compile_module(program)
+    job = Job(interp.to_module(program, args), bug.replicas if bug.replicas > 1 else None)
+    executable = compile_module(job.module)
     seconds = perf_counter() - start
     if bug.budget_seconds is not None and seconds > bug.budget_seconds:
         return f"compiled in {seconds:.1f} s, budget {bug.budget_seconds} s"
@@ -59,7 +61,8 @@ def _run(bug: Bug, program: Any, engine: str, start: float) -> str | None:
         return f"{executable.stats.temp_bytes} bytes of temporaries, budget {bug.temp_budget_mb} MB"
     if bug.mode == "compile_only":
         return None
-    return _compare(bug, executable(*_typed(program, args)), expected)
+    given = _typed(job.module, args)
+    return _compare(bug, executable(*given) if job.plain else job.run(executable, given), expected)
 
 
 def wrong_after(bug: Bug, module: Module) -> str | None:

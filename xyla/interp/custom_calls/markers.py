@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xyla.analysis.manual_partitions import TO_FULL, TO_SHARD
 from xyla.hlo.module import Instruction
 from xyla.interp import manual
 from xyla.interp.custom_calls.table import config, target
@@ -24,12 +25,12 @@ def _identity(inst: Instruction, session: Session) -> Kernel:
     return lambda *xs: xs if len(xs) != 1 else xs[0]
 
 
-@target(*manual.TO_SHARD)
+@target(*TO_SHARD)
 def _to_shard(inst: Instruction, session: Session) -> Kernel:
     return manual.to_shard(inst, session)
 
 
-@target(*manual.TO_FULL)
+@target(*TO_FULL)
 def _to_full(inst: Instruction, session: Session) -> Kernel:
     return manual.to_full(inst, session)
 
