@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from operator import attrgetter
+
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import Trait
@@ -11,15 +14,32 @@ from xyla.passes.tuple_simplifier import RULES
 from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import erase_dead, run_rules
 
-_TRANSFERS = Trait.ASYNC_START | Trait.ASYNC_DONE
-
 
 def transfers(loop: Instruction) -> bool:
-    """Whether a transfer or another asynchronous op starts or ends in a loop or beside it.
+    """Whether a transfer or another asynchronous op starts or ends in a loop, or in what it is given and gives back.
 
     Its start and end must stay a pair, and the tuple that stands for it meanwhile must not be taken apart.
     """
-    return any(i.op.traits & _TRANSFERS for comp in (*loop.called, loop.parent) for i in comp.instructions)
+    inside = any(_is_transfer(i) for comp in loop.called for i in comp.instructions)
+    return inside or any(_is_transfer(i) for i in _around(loop))
+
+
+def _is_transfer(inst: Instruction) -> bool:
+    return inst.op.has(Trait.ASYNC_START) or inst.op.has(Trait.ASYNC_DONE)
+
+
+def _around(loop: Instruction) -> Iterator[Instruction]:
+    """What the loop's state is made of and taken apart into, seen through tuples."""
+    for step in (attrgetter("operands"), attrgetter("users")):
+        seen, stack = {loop}, [loop]
+        while stack:
+            for other in step(stack.pop()):
+                if other in seen:
+                    continue
+                seen.add(other)
+                yield other
+                if other.op in (ops.TUPLE, ops.GET_TUPLE_ELEMENT):
+                    stack.append(other)
 
 
 def flatten_state(loop: Instruction, ctx: PassContext) -> Instruction:
