@@ -1,0 +1,98 @@
+"""One instruction as a module of its own: how work is named in text, so that programs can be printed and saved.
+
+The entry takes a parameter for each operand. An operand given twice is one value inside too, and a constant behind a
+reduce-window's operand stays (kernels depend on both), so that the entry's root gets the very kernel that the
+instruction got.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from xyla.codegen.kernel import constant_behind
+from xyla.formats.hlo_text import parse
+from xyla.hlo import ops, rewriter
+from xyla.hlo.module import Computation, Instruction, Module, callees
+
+
+def outline(inst: Instruction) -> Module:
+    """A module whose entry does what `inst` does, on parameters of its operands' shapes."""
+    module = Module(inst.name)
+    made: dict[Computation, Computation] = {}
+    for comp in with_callees(inst.called):
+        made[comp] = rewriter.clone_computation(comp, module, called=made)
+    entry = module.add_computation("main")
+    operands = [entry.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=o.shape) for i, o in enumerate(inst.operands)]
+    first: dict[Instruction, Instruction] = {}
+    inner = [first.setdefault(o, _stand_in(inst, o, p, entry)) for o, p in zip(inst.operands, operands, strict=True)]
+    entry.set_root(rewriter.clone_instruction(inst, entry, inner, called=[made[c] for c in inst.called]))
+    module.set_entry(entry)
+    return module
+
+
+def _stand_in(inst: Instruction, operand: Instruction, parameter: Instruction, entry: Computation) -> Instruction:
+    """What the outlined instruction reads for `operand`."""
+    constant = constant_behind(operand) if inst.op is ops.REDUCE_WINDOW else None
+    if constant is None or operand.shape != constant.shape:
+        return parameter
+    return rewriter.clone_instruction(constant, entry, [], called=[])
+
+
+def with_callees(called: Sequence[Computation]) -> list[Computation]:
+    """Computations and all that they call, callees first."""
+    wanted: dict[Computation, None] = {}
+    stack = list(called)
+    while stack:
+        comp = stack.pop()
+        if comp not in wanted:
+            wanted[comp] = None
+            stack.extend(callees(comp))
+    return [c for c in called[0].module.computation_post_order() if c in wanted] if called else []
+
+
+class Outlined:
+    """A module that stands for one unit of work: made, written or read only when somebody asks.
+
+    Equal when the texts are equal.
+    """
+
+    __slots__ = ("_make", "_module", "_text")
+
+    def __init__(self, make: Callable[[], Module] | None = None, text: str | None = None) -> None:
+        assert (make is None) != (text is None), "an outlined module is either made or read"
+        self._make = make
+        self._text = text
+        self._module: Module | None = None
+
+    @staticmethod
+    def of(inst: Instruction) -> Outlined:
+        """The module that does what `inst` does."""
+        return Outlined(lambda: outline(inst))
+
+    @property
+    def text(self) -> str:
+        """The module as HLO text."""
+        if self._text is None:
+            self._text = str(self.module)
+        return self._text
+
+    @property
+    def module(self) -> Module:
+        """The module. Raises INVALID_ARGUMENT when the text is none."""
+        if self._module is None:
+            self._module = self._make() if self._make is not None else parse(self._text or "", "hlo")
+        return self._module
+
+    @property
+    def instruction(self) -> Instruction:
+        """The instruction that does the work: the entry's root."""
+        return self.module.entry.root
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Outlined) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"<outlined {self.module.name}>"
