@@ -90,9 +90,14 @@ def clamp_from_maximum(inst: Instruction, rw: Rewrite) -> Instruction | None:
             continue
         for hi, x in (inner.operands, inner.operands[::-1]):
             high = splat_value(hi)
-            if high is not None and bool(np.less_equal(low, high)) and not _bound(x):
+            if high is not None and _ordered(low, high) and not _bound(x):
                 return rw.add(ops.CLAMP, [lo, x, hi])
     return None
+
+
+def _ordered(low: np.generic, high: np.generic) -> bool:
+    """low <= high, where 0 is above -0."""
+    return bool(np.less(low, high)) or (bool(low == high) and bool(np.signbit(low) >= np.signbit(high)))
 
 
 # Defined everywhere: log and sqrt would lose the NaN of the argument that is not chosen.

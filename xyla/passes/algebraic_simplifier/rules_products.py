@@ -117,12 +117,19 @@ def _scale_alike(a: float, b: float) -> bool:
     return finite and (min(abs(a), abs(b)) >= 1 or max(abs(a), abs(b)) <= 1)
 
 
-def _normal(value: float | None, inst: Instruction) -> bool:
-    """Whether a constant is finite and neither zero nor subnormal in its own type."""
-    if value is None or not np.isfinite(value):
-        return False
-    tiny = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}.get(inst.shape.element_type.name)
-    return tiny is not None and abs(value) >= tiny
+# (least normal number, largest number) of the float types with IEEE's special values.
+_RANGE = {
+    "f16": (2.0**-14, 65504.0),
+    "bf16": (2.0**-126, 2.0**128 - 2.0**120),
+    "f32": (2.0**-126, 2.0**128 - 2.0**104),
+    "f64": (2.0**-1022, 2.0**1023 * (2 - 2.0**-52)),
+}
+
+
+def _normal(value: float, inst: Instruction) -> bool:
+    """Whether a constant is finite and neither zero nor subnormal in the type of `inst`."""
+    least, most = _RANGE.get(inst.shape.element_type.name, (1.0, 0.0))
+    return least <= abs(value) <= most
 
 
 def _scalars_together(inst: Instruction, rw: Rewrite) -> Instruction | None:

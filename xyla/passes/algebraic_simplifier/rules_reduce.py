@@ -34,7 +34,8 @@ from xyla.passmgr.context import Fp
 from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, rule_table
 
-_IDEMPOTENT = (ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR)
+# op(x, x) = x.
+IDEMPOTENT = (ops.MAXIMUM, ops.MINIMUM, ops.AND, ops.OR)
 
 
 def combined(rw: Rewrite, op: OpDef[Any], x: Instruction, init: Instruction) -> Instruction:
@@ -139,12 +140,12 @@ def reduce_reduce(inst: Instruction, rw: Rewrite) -> Instruction | None:
         return None
     init = x.operands[1]
     neutral = is_identity(op, init) or (op is ops.ADD and either_zero(init))
-    if not neutral and op not in _IDEMPOTENT:
+    if not neutral and op not in IDEMPOTENT:
         return None
     own = kept(x.operands[0].shape.rank, x.attrs.dimensions)
     dims = tuple(sorted([*x.attrs.dimensions, *(own[d] for d in inst.attrs.dimensions)]))
     start = inst.operands[1]
-    if op in _IDEMPOTENT:
+    if op in IDEMPOTENT:
         start = combined(rw, op, start, init)
     elif is_float(inst) and not is_identity(op, init):
         start = rw.binary(op, start, init)  # keeps the sign of a zero sum: -0 + 0
@@ -180,7 +181,7 @@ def reduce_broadcast(inst: Instruction, rw: Rewrite) -> Instruction | None:
     if op is None or found is None:
         return None
     small, dims, places, count = found
-    if count == 0 or (count > 1 and op not in _IDEMPOTENT):
+    if count == 0 or (count > 1 and op not in IDEMPOTENT):
         return None
     if not dims:
         return broadcast(rw, combined(rw, op, small, inst.operands[1]), places, inst.shape)

@@ -24,7 +24,7 @@ from xyla.passes.algebraic_simplifier.common import (
     splat_of,
     when,
 )
-from xyla.passes.algebraic_simplifier.rules_reduce import combined, reduce_unary_tuple
+from xyla.passes.algebraic_simplifier.rules_reduce import IDEMPOTENT, combined, reduce_unary_tuple
 from xyla.passmgr.context import Fp
 from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, rule_table
@@ -35,13 +35,15 @@ def _plain(w: WindowDim) -> bool:
 
 
 def window_empty(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """reduce-window(x, v) = broadcast(v), where x has no elements and op(v, v) = v."""
-    count = len(inst.operands) // 2
-    if inst.operands[0].shape.num_elements:
+    """reduce-window(x, v) = broadcast(v), where x has no elements and op(v, v) = v: the padding is v, and counts."""
+    if len(inst.operands) != 2 or inst.operands[0].shape.num_elements or not inst.shape.is_array:
         return None
-    shapes = inst.shape.tuple_shapes if inst.shape.is_tuple else (inst.shape,)
-    parts = [broadcast(rw, v, (), s) for v, s in zip(inst.operands[count:], shapes, strict=True)]
-    return rw.add(ops.TUPLE, parts) if inst.shape.is_tuple else parts[0]
+    x, init = inst.operands
+    op = reducer(inst.called[0])
+    if op is None or x.shape.element_type is not inst.shape.element_type:
+        return None
+    neutral = is_identity(op, init) or (op is ops.ADD and either_zero(init))
+    return broadcast(rw, init, (), inst.shape) if neutral or op in IDEMPOTENT else None
 
 
 def window_of_one(inst: Instruction, rw: Rewrite) -> Instruction | None:
