@@ -1,0 +1,106 @@
+"""Which computations run as control flow, and from where.
+
+Control flow enters a computation through call, while, conditional and async-start. Everything else that an instruction
+calls (reducers, comparators, fusions) is embedded: part of one unit of work, never entered.
+
+A computation that control flow enters at more than one place is *shared*: it has a frame of its own, which each place
+copies arguments into and results out of, so that a DAG of calls costs its nodes and not its paths. Analyses follow
+values through unshared computations only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from xyla.hlo import ops
+from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.op_def import OpDef
+from xyla.support.status import invalid
+
+CONTROL_OPS: frozenset[OpDef[Any]] = frozenset({ops.CALL, ops.WHILE, ops.CONDITIONAL, ops.ASYNC_START})
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One place where control flow enters a computation: `instruction.called[role]`."""
+
+    instruction: Instruction
+    role: int
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the place is a while's condition or body."""
+        return self.instruction.op is ops.WHILE
+
+
+class CallGraph:
+    """The control-flow call graph of a module, from its entry. A snapshot: make a new one after a change.
+
+    control: every computation that control flow reaches, callees before callers; the entry is last.
+    regions: the entry and the shared ones, callees first: every other one runs inside exactly one of them.
+    Raises INVALID_ARGUMENT when a computation calls itself.
+    """
+
+    __slots__ = ("_depth", "_sites", "control", "module", "regions")
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self._sites: dict[Computation, list[Site]] = {module.entry: []}
+        self.control = self._visit(module.entry)
+        self.regions = [c for c in self.control if c is module.entry or self.is_shared(c)]
+        self._depth: dict[Computation, int] = {}
+        for comp in reversed(self.control):
+            sites = self._sites[comp]
+            self._depth[comp] = max((self._depth[s.instruction.parent] + s.in_loop for s in sites), default=0)
+
+    def _visit(self, entry: Computation) -> list[Computation]:
+        """Post order over an explicit stack; records the sites on the way."""
+        out: list[Computation] = []
+        done: set[Computation] = set()
+        open_ = {entry}
+        stack = [(entry, iter(self._scan(entry)))]
+        while stack:
+            comp, callees = stack[-1]
+            for callee in callees:
+                if callee in open_:
+                    raise invalid(f"computation {callee.name!r} calls itself", span=callee.span)
+                if callee not in done:
+                    open_.add(callee)
+                    stack.append((callee, iter(self._scan(callee))))
+                    break
+            else:
+                stack.pop()
+                open_.discard(comp)
+                done.add(comp)
+                out.append(comp)
+        return out
+
+    def _scan(self, comp: Computation) -> list[Computation]:
+        callees: list[Computation] = []
+        for inst in comp.instructions:
+            if inst.op in CONTROL_OPS:
+                for role, callee in enumerate(inst.called):
+                    self._sites.setdefault(callee, []).append(Site(inst, role))
+                    callees.append(callee)
+        return callees
+
+    def sites(self, comp: Computation) -> tuple[Site, ...]:
+        """Where control flow enters `comp`; empty for the entry and for what is not control flow."""
+        return tuple(self._sites.get(comp, ()))
+
+    def site(self, comp: Computation) -> Site | None:
+        """The one place where `comp` is entered; None for the entry and for shared computations."""
+        sites = self._sites[comp]
+        return sites[0] if len(sites) == 1 else None
+
+    def is_shared(self, comp: Computation) -> bool:
+        """Whether control flow enters `comp` at more than one place."""
+        return len(self._sites.get(comp, ())) > 1
+
+    def depth(self, comp: Computation) -> int:
+        """How many loops `comp` runs in, at the deepest of its places."""
+        return self._depth[comp]
+
+    def __contains__(self, comp: object) -> bool:
+        return comp in self._depth

@@ -1,0 +1,324 @@
+"""When things run: a position for every instruction of a scheduled module, and how long each value is alive.
+
+Positions count up in execution order through nested computations; each body of a loop and each branch counts once.
+
+    start(w) enter(condition) ... exit(condition) enter(body) ... exit(body) end(w)
+
+An instruction that enters nothing starts and ends at one position: it reads its operands and writes its result there.
+One that does reads its operands at its start and has its result at its end. Regions (the entry and each shared
+computation) follow one another; between regions positions say nothing: a shared computation may run anywhere.
+
+Source: XLA's HloLiveRange (behaviour).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from xyla.analysis.alias import Aliases, donated_leaves, entry_aliases
+from xyla.analysis.call_graph import CONTROL_OPS, CallGraph
+from xyla.analysis.dataflow import WAITS, Dataflow, Value
+from xyla.analysis.nesting import Nested, drive
+from xyla.hlo import ops
+from xyla.hlo.module import Computation, Instruction, Module
+from xyla.support.status import internal
+
+Segment = tuple[int, int]  # positions, both included
+
+
+class Timeline:
+    """Positions of a scheduled module. A snapshot. Raises INTERNAL when the module is not scheduled."""
+
+    def __init__(self, module: Module, graph: CallGraph | None = None) -> None:
+        if not module.config.is_scheduled:
+            raise internal(f"module {module.name!r} is not scheduled")
+        self.module = module
+        self.graph = graph or CallGraph(module)
+        self.size = 0
+        self._start: dict[Instruction, int] = {}
+        self._end: dict[Instruction, int] = {}
+        self._enter: dict[Computation, int] = {}
+        self._exit: dict[Computation, int] = {}
+        self._region: dict[Computation, Computation] = {}
+        self._at: list[Instruction | None] = []
+        for root in self.graph.regions:
+            drive(self._number(root, root))
+            # After everything: what must outlive the region is alive here.
+            self._tick(None)
+
+    def _tick(self, inst: Instruction | None) -> int:
+        self._at.append(inst)
+        self.size += 1
+        return self.size - 1
+
+    def _number(self, comp: Computation, region: Computation) -> Nested:
+        self._region[comp] = region
+        self._enter[comp] = self._tick(None)
+        for inst in comp.instructions:
+            self._start[inst] = self._end[inst] = self._tick(inst)
+            if inst.op in CONTROL_OPS:
+                for callee in inst.called:
+                    if not self.graph.is_shared(callee):
+                        yield self._number(callee, region)
+                self._end[inst] = self._tick(inst)
+        self._exit[comp] = self._tick(None)
+
+    def start(self, inst: Instruction) -> int:
+        """When `inst` reads its operands. Raises KeyError for an instruction that control flow does not reach."""
+        return self._start[inst]
+
+    def end(self, inst: Instruction) -> int:
+        """When `inst` has its result; equal to its start unless it enters computations."""
+        return self._end[inst]
+
+    def enter(self, comp: Computation) -> int:
+        """The position before `comp`'s first instruction."""
+        return self._enter[comp]
+
+    def exit(self, comp: Computation) -> int:
+        """The position after `comp`'s last instruction: its root is alive here."""
+        return self._exit[comp]
+
+    def at(self, position: int) -> Instruction | None:
+        """The instruction that starts or ends at a position; None where a computation is entered or left."""
+        return self._at[position]
+
+    def region(self, comp: Computation) -> Computation:
+        """The region that `comp` runs in: the entry or a shared computation."""
+        return self._region[comp]
+
+    def span(self, region: Computation) -> Segment:
+        """First and last position of a region; the last one comes after its exit."""
+        return self._enter[region], self._exit[region] + 1
+
+
+class LiveRanges:
+    """How long each value's contents are needed, on a timeline, loops closed over. A snapshot.
+
+    A value is alive from where it is written to where it was last read. One that is read in a loop it does not belong
+    to lives as long as the loop; one that a branch reads does not live in the other branches, unless it is needed after
+    them. Loop state (a phi) lives through the condition, to its last read in the body, and again after the loop.
+    Constants and the caller's parameters live throughout, unless the caller gives a parameter up.
+    """
+
+    def __init__(self, timeline: Timeline, dataflow: Dataflow) -> None:
+        self.timeline = timeline
+        self.dataflow = dataflow
+        self._graph = timeline.graph
+        self._block = self._blocks()
+        self._roots: dict[Value, list[tuple[Computation, int]]] = {}
+        self._until = self._async_spans()
+        self._note_roots()
+        given_up, donated = self._given_up()
+        self._segments: list[list[Segment]] = []
+        for value in dataflow.all_values:
+            self._segments.append(self._live(value, given_up, donated))
+
+    # -- questions ---------------------------------------------------------------------------------------------------
+
+    def segments(self, value: Value) -> list[Segment]:
+        """When the value is alive: sorted, disjoint, both ends included."""
+        return self._segments[value.id]
+
+    def range(self, value: Value) -> Segment:
+        """From the first to the last position at which it is alive."""
+        segments = self._segments[value.id]
+        return segments[0][0], segments[-1][1]
+
+    def region(self, value: Value) -> Computation:
+        """The region it lives in."""
+        return self.timeline.region(value.instruction.parent)
+
+    def overlap(self, a: Value, b: Value) -> bool:
+        """Whether both are alive at one time; values of different regions always are."""
+        if self.region(a) is not self.region(b):
+            return True
+        return overlaps(self._segments[a.id], self._segments[b.id])
+
+    def peak(self, aliases: Aliases | None = None) -> int:
+        """The most bytes alive at one position, the shared computations' own peaks added.
+
+        With `aliases`, values that share memory count once, from the first to the last position of any of them.
+        """
+        values = self.dataflow.all_values
+        groups = [s.values for s in aliases.sets] if aliases else [[v] for v in values]
+        change: dict[Computation, dict[int, int]] = {}
+        for group in groups:
+            first = min(self.range(v)[0] for v in group)
+            last = max(self.range(v)[1] for v in group)
+            size = max(v.size for v in group)
+            steps = change.setdefault(self.region(group[0]), {})
+            steps[first] = steps.get(first, 0) + size
+            steps[last + 1] = steps.get(last + 1, 0) - size
+        return sum(_highest(steps) for steps in change.values())
+
+    # -- what keeps values alive besides reads -----------------------------------------------------------------------
+
+    def _note_roots(self) -> None:
+        """Roots: the next state of a loop, its predicate, a conditional's results, what a region returns."""
+        values = self.dataflow.values
+        for comp in self._graph.control:
+            site = self._graph.site(comp)
+            root = values(comp.root)
+            if site is None:
+                tick, keep = self.timeline.span(comp)[1], root
+            else:
+                tick = self.timeline.exit(comp)
+                caller = site.instruction
+                if caller.op is ops.WHILE and site.role == 0:
+                    keep = root
+                elif caller.op in (ops.WHILE, ops.CONDITIONAL):
+                    merged = self.dataflow.defines(caller)
+                    keep = tuple(r if m is not None else None for r, m in zip(root, merged, strict=True))
+                else:
+                    keep = ()
+            for value in keep:
+                if value is not None:
+                    self._roots.setdefault(value, []).append((comp, tick))
+
+    def _async_spans(self) -> dict[Computation, int]:
+        """For computations that run asynchronously: when they are over for certain."""
+        until: dict[Computation, int] = {}
+        for comp in reversed(self._graph.control):
+            site = self._graph.site(comp)
+            if site is None:
+                continue
+            caller = site.instruction
+            found = until.get(caller.parent, -1)
+            if caller.op is ops.ASYNC_START:
+                found = max(found, self._done(caller))
+            if found >= 0:
+                until[comp] = found
+        return until
+
+    def _done(self, start: Instruction) -> int:
+        inst = start
+        while len(inst.users) == 1:
+            (inst,) = inst.users
+            if inst.op in WAITS:
+                return self.timeline.start(inst)
+            if inst.op is not ops.ASYNC_UPDATE:
+                break
+        return self.timeline.span(self.timeline.region(start.parent))[1]
+
+    def _given_up(self) -> tuple[set[Value], set[Value]]:
+        """Entry parameters that may be overwritten: those that an output lives in, and those merely donated."""
+        entry, values = self.dataflow.module.entry, self.dataflow.values
+        aliased = {(a.parameter, a.leaf) for a in entry_aliases(self.dataflow.module)}
+        donated = set(donated_leaves(self.dataflow.module)) - aliased
+
+        def found(leaves: set[tuple[int, int]]) -> set[Value]:
+            at = (values(entry.parameters[number])[leaf] for number, leaf in leaves)
+            return {v for v in at if v is not None}
+
+        return found(aliased), found(donated)
+
+    # -- segments ----------------------------------------------------------------------------------------------------
+
+    def _blocks(self) -> dict[Computation, Computation]:
+        """For each computation the one whose positions it shares: what it only calls runs in line with it.
+
+        Loops and branches are blocks of their own. A value may leave a call, never a block (a phi takes over there).
+        """
+        block: dict[Computation, Computation] = {}
+        for comp in reversed(self._graph.control):
+            site = self._graph.site(comp)
+            branches = site is not None and site.instruction.op is ops.CONDITIONAL and len(site.instruction.called) > 1
+            own = site is None or site.in_loop or branches
+            block[comp] = comp if own or site is None else block[site.instruction.parent]
+        return block
+
+    def _live(self, value: Value, given_up: set[Value], donated: set[Value]) -> list[Segment]:
+        inst = value.instruction
+        first, last = self.timeline.span(self.region(value))
+        if inst.op is ops.CONSTANT:
+            return [(first, last)]
+        if inst.op is ops.PARAMETER and value not in given_up and value not in donated:
+            return [(first, last)]
+        if value.is_phi and inst.op is ops.WHILE:
+            segments = self._live_state(value)
+        else:
+            home = self._block[inst.parent]
+            born = first if inst.op is ops.PARAMETER else self.timeline.end(inst)
+            segments = self._spread(value, {home: born}, {home: born})
+        until = self._until.get(inst.parent)
+        if until is not None:
+            segments = merged([*segments, (segments[0][0], until)])
+        if value in donated:
+            # Its memory may be written to, but no output can live in it.
+            segments = merged([*segments, (last, last)])
+        return segments
+
+    def _live_state(self, value: Value) -> list[Segment]:
+        loop, timeline = value.instruction, self.timeline
+        condition = loop.called[0]
+        home = self._block[loop.parent]
+        firsts, lasts = {home: timeline.end(loop)}, {home: timeline.end(loop)}
+        inlined = [c for c in loop.called if not self._graph.is_shared(c)]
+        if len(inlined) < 2:
+            # A shared callee gets the state copied in on every trip.
+            firsts[home] = timeline.start(loop) + 1
+        for comp in inlined:
+            firsts[comp] = timeline.enter(comp)
+        if condition in inlined:
+            lasts[condition] = timeline.exit(condition)
+        return self._spread(value, firsts, lasts)
+
+    def _spread(self, value: Value, firsts: dict[Computation, int], lasts: dict[Computation, int]) -> list[Segment]:
+        """Segments from where a value is born (`firsts`, by block) to its reads; fills in `lasts`, by block."""
+        for use in value.uses:
+            inst = use.instruction
+            self._reach(self._block[inst.parent], self.timeline.start(inst), firsts, lasts)
+        for comp, tick in self._roots.get(value, ()):
+            self._reach(self._block[comp], tick, firsts, lasts)
+        enter = self.timeline.enter
+        return merged([(firsts[block] if block in firsts else enter(block), last) for block, last in lasts.items()])
+
+    def _reach(
+        self, block: Computation, tick: int, firsts: dict[Computation, int], lasts: dict[Computation, int]
+    ) -> None:
+        """Keeps a value alive up to `tick` in a block, and in the blocks around it up to where that is entered."""
+        while True:
+            known = lasts.get(block)
+            if known is None or tick > known:
+                lasts[block] = tick
+            if known is not None or block in firsts:
+                return
+            site = self._graph.site(block)
+            if site is None:
+                raise internal(f"a value is read in {block.name!r}, outside of where it lives")
+            caller = site.instruction
+            tick = self.timeline.end(caller) if site.in_loop else self.timeline.start(caller)
+            block = self._block[caller.parent]
+
+
+def merged(segments: list[Segment]) -> list[Segment]:
+    """Sorted, with segments that touch or overlap joined."""
+    if len(segments) == 1:
+        return segments
+    out: list[Segment] = []
+    for first, last in sorted(segments):
+        if out and first <= out[-1][1] + 1:
+            out[-1] = (out[-1][0], max(out[-1][1], last))
+        else:
+            out.append((first, last))
+    return out
+
+
+def overlaps(a: list[Segment], b: list[Segment]) -> bool:
+    """Whether two sorted lists of disjoint segments share a position."""
+    if len(a) > len(b):
+        a, b = b, a
+    for first, last in a:
+        i = bisect_right(b, (last, 1 << 62))
+        if i and b[i - 1][1] >= first:
+            return True
+    return False
+
+
+def _highest(steps: dict[int, int]) -> int:
+    now = most = 0
+    for position in sorted(steps):
+        now += steps[position]
+        most = max(most, now)
+    return most
