@@ -30,11 +30,12 @@ _ZERO_SIZED = ("zero-sized-hlo-elimination", "no later pass has to think of arra
 _BITCASTS = ("bitcast-expander", "layouts are a choice from here on: nothing reads an operand's")
 _INDEX_SPLITTER = ("dynamic-index-splitter", "start indices are scalars from here on, in one form")
 _INLINER = ("call-inliner", "the passes below see one computation at a time")
+_MAPS = ("map-inline", "the function of a map is plain element-wise work, which simplifies and fuses")
 _BATCH_NORM = ("batchnorm-expander", "batch normalisation has no kernel; its parts fuse and simplify")
 
 
 def _cpu_expanders() -> tuple[Step, ...]:
-    return _steps((_BITCASTS, _ZERO_SIZED, _INDEX_SPLITTER, _INLINER, _BATCH_NORM))
+    return _steps((_BITCASTS, _ZERO_SIZED, _INDEX_SPLITTER, _INLINER, _MAPS, _BATCH_NORM))
 
 
 def _all_expanders() -> tuple[Step, ...]:
@@ -54,16 +55,25 @@ def _all_expanders() -> tuple[Step, ...]:
         ("triangular-solve-expander", "a triangular solve becomes matrix products"),
         _INDEX_SPLITTER,
         _INLINER,
+        _MAPS,
         ("dot-decomposer", "every dot is [batch, m, k] x [batch, k, n]"),
         ("convolution-4d-expander", "spatial dimensions of size one go"),
         ("stable-sort-expander", "sorting need not be stable: the comparator is"),
+        ("element-type-converter", "bf16 is stored, and computed in f32"),
         _BATCH_NORM,
         ("logistic-expander", "logistic is written with exp"),
+        ("conditional-canonicalizer", "every conditional returns a tuple, also for the padder"),
+        ("dynamic-dimension-simplifier", "sizes that cancel need no padding"),
+        ("dynamic-padder", "every shape is static; what lies beyond a size is made harmless"),
     ))  # fmt: skip
 
 
-def _simplification() -> Fixpoint:
-    return Fixpoint("simplification", _steps(_SIMPLIFICATION))
+def _simplification(extra: tuple[Row, ...] = ()) -> Fixpoint:
+    rows = [row for step in _SIMPLIFICATION for row in ((step, *extra) if step[0] == "algsimp" else (step,))]
+    return Fixpoint("simplification", _steps(rows))
+
+
+_DOTS_AGAIN = ("canonical-dots", "algsimp may add contracting dimensions to a dot", "dot-decomposer")
 
 
 _SIMPLIFICATION: tuple[Row, ...] = (
@@ -80,17 +90,37 @@ _SIMPLIFICATION: tuple[Row, ...] = (
     ("tuple-simplifier", "a tuple that is taken apart again hides values from each other"),
     ("while-loop-constant-sinking", "a constant that a loop carries becomes visible in its body"),
     ("simplify-while-loops", "loops of no or one trip vanish, and what is carried in vain"),
+    (
+        "while-loop-invariant-code-motion",
+        "what a loop computes alike each time is computed once (what is larger than its operands stays: it fuses)",
+        "while-loop-invariant-code-motion",
+        {"hoist_size_inflating_ops": False},
+    ),
     ("dce", "what the steps above left unused would be simplified again and again"),
     ("reshape-mover", "reshapes meet and cancel when they move past element-wise ops"),
     ("constant-folding", "values known now need no code"),
+    ("conditional-code-motion", "work on the edge of a conditional meets what it cancels with, or fuses, on one side"),
     ("simplify-conditional", "a conditional whose branch is known is that branch"),
 )
+
+# Passes of XLA's pipelines that the CPU leaves out, with the reason.
+LEFT_OUT = {
+    "slice-sinker": "a fused slice costs nothing; in its place a whole array would be written, and cut again",
+    "gather-simplifier": "the kernels take gathers of every form; reordered results would be copied back",
+    "scatter-simplifier": "the kernels take scatters of every form",
+    "while-loop-unroller": "a loop of a few steps costs microseconds, its copies cost compile time",
+    "reduce-window-rewriter": "prefix sums have a kernel of their own",
+    "optimization-barrier-expander": "barriers cost nothing at run time, and fusion has to see them",
+    "subcomputation-unification": "equal functions already give the same kernel",
+}
 
 
 def _cleanup() -> tuple[Step, ...]:
     return _steps((
+        ("convert-mover", "data moves in the narrower type (after algsimp, which moves conversions the other way)"),
         ("transpose-folding", "a product reads a transposed operand for nothing"),
         ("cse", "equal values are computed once"),
+        ("hlo-module-dce", "loops that have to stay as they are need not compute what nobody reads"),
         ("final-dce", "the steps above leave the values they replaced", "dce"),
         ("while-loop-trip-count-annotator", "a loop of known length is planned better"),
     ))  # fmt: skip
@@ -101,6 +131,9 @@ ORDERINGS = (
     Before("zero-sized-hlo-elimination", "algsimp", "peephole rules may divide by a dimension's size"),
     Before("dynamic-index-splitter", "algsimp", "rules match start indices that are scalars"),
     Before("call-inliner", "algsimp", "rules see one computation only"),
+    Before("conditional-canonicalizer", "dynamic-padder", "the padder adds sizes to the branches' results"),
+    Before("algsimp", "convert-mover", "each would undo what the other did"),
+    Before("hlo-module-dce", "final-dce", "a loop's dead state leaves dead instructions"),
     Before("rng-expander", "rng-bit-generator-expander", "the first makes what the second expands"),
     Before("cse", "final-dce", "CSE leaves the duplicates without users"),
     Before("simplify-while-loops", "while-loop-trip-count-annotator", "a changed loop would keep a wrong annotation"),
@@ -117,10 +150,11 @@ def pipelines() -> dict[str, Pipeline]:
     """The pipelines of `xyla opt --pipeline`. `cpu` is what the compiler runs; `optimization` expands every op."""
     return {
         "cpu": cpu_pipeline(),
-        "optimization": Pipeline("optimization", (*_all_expanders(), *_end()), ORDERINGS),
+        "optimization": Pipeline("optimization", (*_all_expanders(), *_end((_DOTS_AGAIN,))), ORDERINGS),
         "simplification": Pipeline("simplification", _end(), ORDERINGS),
     }
 
 
-def _end() -> tuple[Step | Fixpoint, ...]:
-    return (_simplification(), *_cleanup())
+def _end(extra: tuple[Row, ...] = ()) -> tuple[Step | Fixpoint, ...]:
+    """Simplification, in which the steps `extra` follow algsimp, and clean-up."""
+    return (_simplification(extra), *_cleanup())
