@@ -248,12 +248,17 @@ def remove_computation(comp: Computation) -> None:
     del comp.module.computations[comp.name]
 
 
-def restore_order(comp: Computation) -> None:
-    """Stores operands before users again, moving as little as possible: a scheduled module must be in order."""
-    order = comp.post_order()
-    if order != list(comp.instructions):
+def reorder(comp: Computation, order: Sequence[Instruction]) -> None:
+    """Stores the computation's instructions in `order`: a permutation of them, operands before users."""
+    assert len(order) == len(comp.instructions), comp.name
+    if list(order) != list(comp.instructions):
         comp.instructions = dict.fromkeys(order)
         comp.revision += 1
+
+
+def restore_order(comp: Computation) -> None:
+    """Stores operands before users again, moving as little as possible: a scheduled module must be in order."""
+    reorder(comp, comp.post_order())
 
 
 def _drop_use(operand: Instruction, user: Instruction) -> None:

@@ -1,0 +1,1 @@
+"""In which order the instructions of a module run, and on which streams."""
