@@ -1,7 +1,8 @@
 """xyla: XLA, re-created in Python.
 
 `load` reads a program, `run` compiles and executes it, `compile` returns an `Executable`, `interp.run` evaluates it
-with the reference evaluator. Everything loads on first use, so `import xyla` costs next to nothing.
+with the reference evaluator. `Client` offers devices, buffers and asynchronous executions, in PJRT's vocabulary.
+Everything loads on first use, so `import xyla` costs next to nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,38 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from xyla import interp
     from xyla.clients.api import Executable, compile, load, run
+    from xyla.clients.buffer import Buffer
+    from xyla.clients.client import Client, CompileOptions, Device, DeviceAssignment, Memory
+    from xyla.clients.loaded_executable import LoadedExecutable
     from xyla.support.status import Status, XylaError
 
 __version__ = "0.1.0"
-__all__ = ["Executable", "Status", "XylaError", "__version__", "compile", "interp", "load", "run"]
+__all__ = [
+    "Buffer",
+    "Client",
+    "CompileOptions",
+    "Device",
+    "DeviceAssignment",
+    "Executable",
+    "LoadedExecutable",
+    "Memory",
+    "Status",
+    "XylaError",
+    "__version__",
+    "compile",
+    "interp",
+    "load",
+    "run",
+]
 
 _HOME = {
+    "Buffer": "xyla.clients.buffer",
+    "Client": "xyla.clients.client",
+    "CompileOptions": "xyla.clients.client",
+    "Device": "xyla.clients.client",
+    "DeviceAssignment": "xyla.clients.client",
+    "LoadedExecutable": "xyla.clients.loaded_executable",
+    "Memory": "xyla.clients.client",
     "Executable": "xyla.clients.api",
     "compile": "xyla.clients.api",
     "load": "xyla.clients.api",

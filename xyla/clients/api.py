@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from xyla.formats.detect import load_file
 from xyla.hlo.module import Module
 from xyla.runtime.executable import Executable
 from xyla.support.status import invalid
+
+if TYPE_CHECKING:
+    from xyla.compiler.driver import CompileOptions
 
 ENGINES = ("compiled", "interpreted", "reference")
 __all__ = ["ENGINES", "Executable", "compile", "load", "run"]
@@ -40,9 +44,7 @@ def _is_text(source: str) -> bool:
     return "\n" in source or "{" in source
 
 
-def _existing(path: str) -> Any:
-    from pathlib import Path
-
+def _existing(path: str) -> Path:
     return Path(path)
 
 
@@ -61,13 +63,20 @@ def compile(
     `args`: arrays whose shapes bind the dimensions of a dynamic StableHLO program; their values do not matter.
     Raises INVALID_ARGUMENT for a malformed program and UNIMPLEMENTED for what has no native form.
     """
-    from xyla.compiler.driver import compile_module
+    from xyla.compiler.driver import Compilation
+
+    return Compilation(as_module(source, args), compiler_options(passes, fp, dump_to)).executable
+
+
+def compiler_options(passes: str = "default", fp: str = "default", dump_to: str | None = None) -> CompileOptions:
+    """The compiler's options from words. Raises INVALID_ARGUMENT for an unknown floating-point mode."""
+    from xyla.compiler.driver import CompileOptions
     from xyla.passmgr.context import Fp
 
     modes = [mode.value for mode in Fp]
     if fp not in modes:
         raise invalid(f"unknown floating-point mode {fp!r}", hint=f"one of {', '.join(modes)}")
-    return compile_module(_module(source, args), passes=passes, fp=Fp(fp), dump_to=dump_to)
+    return CompileOptions(passes, Fp(fp), Path(dump_to) if dump_to else None)
 
 
 def run(
@@ -95,7 +104,7 @@ def run(
 
         return interp.run(source, args, replicas=replicas, partitions=partitions, infeed=infeed, outfeed=outfeed)
     arrays = [np.asarray(a) for a in args]
-    module = _module(source, arrays, bind_values=True)
+    module = as_module(source, arrays, bind_values=True)
     job = Job(module, replicas, partitions, infeed)
     if job.plain:
         return compile(module)(*arrays)
@@ -105,7 +114,7 @@ def run(
     return results
 
 
-def _module(source: Any, args: Sequence[npt.ArrayLike], *, bind_values: bool = False) -> Module:
+def as_module(source: Any, args: Sequence[npt.ArrayLike] = (), *, bind_values: bool = False) -> Module:
     """The static module of a program; dynamic ones are refined by the arguments' shapes.
 
     bind_values: and by the values of dimension variables among them, for a module that is used with them only.

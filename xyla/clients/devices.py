@@ -41,7 +41,7 @@ class Job:
         self.size = self._replicas * self._partitions
         if self.size > MAX_DEVICES:
             raise XylaError(Status.RESOURCE_EXHAUSTED, f"{self.size} host devices; the limit is {MAX_DEVICES}")
-        self.module = _for_devices(module, self._replicas, self._partitions)
+        self.module = for_devices(module, self._replicas, self._partitions)
         self.feeds = [Feeds(infeed) for _ in range(self.size)]
 
     @property
@@ -65,7 +65,7 @@ class Job:
         return [np.stack(column) for column in zip(*results, strict=True)]
 
 
-def _for_devices(module: Module, replicas: int, partitions: int) -> Module:
+def for_devices(module: Module, replicas: int, partitions: int) -> Module:
     """The module with these counts in its configuration: passes rely on them."""
     config = module.config
     if (max(config.replica_count, 1), max(config.num_partitions, 1)) == (replicas, partitions):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
 from xyla.codegen.kernel import KernelSpec
 from xyla.compiler.handlers import handler_for, module_unit
-from xyla.compiler.optimise import DEFAULT, optimise
+from xyla.compiler.optimise import DEFAULT, Optimised, optimise
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
@@ -20,11 +22,88 @@ from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
 from xyla.runtime.executable import Executable, Stats
 from xyla.runtime.objects import KernelSource, default_store
-from xyla.runtime.program import GemmCall
+from xyla.runtime.program import GemmCall, Program
 from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
 
 _RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """How to compile. passes: "default" (the CPU's pipeline), "none", or a list as `xyla opt --passes` takes.
+
+    fp: how far passes may change floating-point results. dump_to: a folder that receives the module's text and every
+    kernel's LLVM IR.
+    """
+
+    passes: str = DEFAULT
+    fp: Fp = Fp.DEFAULT
+    dump_to: Path | None = None
+
+
+class Compilation:
+    """One compilation of a module for the host, stage by stage: each is made when somebody asks for it.
+
+    `module` itself is left as it is. Raises INVALID_ARGUMENT when it is malformed, UNIMPLEMENTED when it cannot run
+    natively at all.
+    """
+
+    def __init__(self, module: Module, options: CompileOptions = CompileOptions()) -> None:
+        self.source = module
+        self.options = options
+        self._start = perf_counter()
+        verify(module)
+        _refuse_what_cannot_run(module)
+
+    @cached_property
+    def _optimised(self) -> Optimised:
+        return optimise(self.source, self.options.passes, fp=self.options.fp, dumps=DumpOptions(self.options.dump_to))
+
+    @property
+    def optimised(self) -> Module:
+        """The module after the passes."""
+        return self._optimised.module
+
+    @cached_property
+    def lowered_from(self) -> Module:
+        """The module that is lowered: layouts agree wherever memory is handed on."""
+        return agree(self.optimised)
+
+    @cached_property
+    def _lowerer(self) -> Lowerer:
+        emitter = CpuEmitter()
+        return Lowerer(self.lowered_from, lambda inst: _unit(emitter, inst))
+
+    @cached_property
+    def program(self) -> Program:
+        """The runtime program."""
+        if _is_dynamic(self.lowered_from):
+            return self._lowerer.run_whole(module_unit(self.lowered_from, "dimensions of dynamic size"))
+        return self._lowerer.run()
+
+    @property
+    def kernel_sources(self) -> list[KernelSource]:
+        """The kernels' LLVM IR, in the order of `program.kernel_names`."""
+        _ = self.program
+        return list(self._lowerer.sources.values())
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The program with its kernels compiled and loaded."""
+        program = self.program
+        if self.options.dump_to is not None:
+            _dump(self.options.dump_to, self.lowered_from, self._lowerer.sources)
+        store = default_store()
+        hits = store.stats.disk_hits + store.stats.reused
+        kernels = store.load(self.kernel_sources)
+        stats = _stats(self.lowered_from, self._lowerer)
+        done = self._optimised
+        stats.pass_times, stats.rewrites, stats.passes_ms = done.pass_times, done.rewrites, done.total_ms
+        stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
+        executable = Executable(program, [k.address for k in kernels], stats, keep_alive=store)
+        stats.compile_ms = (perf_counter() - self._start) * 1e3
+        return executable
 
 
 def compile_module(
@@ -34,34 +113,8 @@ def compile_module(
     fp: Fp = Fp.DEFAULT,
     dump_to: str | os.PathLike[str] | None = None,
 ) -> Executable:
-    """Compiles a verified-or-rejected module for the host; `module` itself is left as it is.
-
-    passes: "default" (the CPU's pipeline), "none", or a list as `xyla opt --passes` takes. fp: how far passes may
-    change floating-point results. dump_to: a folder that receives the module's text and every kernel's LLVM IR.
-    Raises INVALID_ARGUMENT when the module is malformed, UNIMPLEMENTED when it cannot run natively at all.
-    """
-    start = perf_counter()
-    verify(module)
-    _refuse_what_cannot_run(module)
-    optimised = optimise(module, passes, fp=fp, dumps=DumpOptions(Path(dump_to) if dump_to else None))
-    module = agree(optimised.module)
-    emitter = CpuEmitter()
-    lowerer = Lowerer(module, lambda inst: _unit(emitter, inst))
-    if _is_dynamic(module):
-        program = lowerer.run_whole(module_unit(module, "dimensions of dynamic size"))
-    else:
-        program = lowerer.run()
-    if dump_to is not None:
-        _dump(Path(dump_to), module, lowerer.sources)
-    store = default_store()
-    hits = store.stats.disk_hits + store.stats.reused
-    kernels = store.load(list(lowerer.sources.values()))
-    stats = _stats(module, lowerer)
-    stats.pass_times, stats.rewrites, stats.passes_ms = optimised.pass_times, optimised.rewrites, optimised.total_ms
-    stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
-    executable = Executable(program, [k.address for k in kernels], stats, keep_alive=store)
-    stats.compile_ms = (perf_counter() - start) * 1e3
-    return executable
+    """The executable of a module; see `CompileOptions` and `Compilation`."""
+    return Compilation(module, CompileOptions(passes, fp, Path(dump_to) if dump_to else None)).executable
 
 
 def _unit(emitter: CpuEmitter, inst: Instruction) -> Unit:

@@ -16,6 +16,7 @@ import numpy as np
 
 from xyla.clients.cli import inputs
 from xyla.clients.compare import compare, is_rounding, perturbed, reduction_length
+from xyla.clients.devices import Job
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.hlo.module import Module
 from xyla.support import flags
@@ -94,8 +95,9 @@ def _prepare(module: Module, options: Options) -> tuple[object, Call]:
         if options.dump_to is not None:
             raise invalid("--dump-to has nothing to write: the reference engine compiles nothing")
         return None, lambda args: xyla.interp.run(module, args)
-    executable = xyla.compile(module, passes=options.passes, fp=options.fp, dump_to=folder)
-    return executable, lambda args: executable(*args)
+    job = Job(module)
+    executable = xyla.compile(job.module, passes=options.passes, fp=options.fp, dump_to=folder)
+    return executable, lambda args: executable(*args) if job.plain else job.run(executable, args)
 
 
 def _dump_folder(module: Module, asked: Path | None) -> str | None:
