@@ -27,8 +27,8 @@ def test_ragged_dot_with_sizes_for_a_free_dimension() -> None:
       ROOT r = f32[2,3,1] ragged-dot(x, y, n), lhs_contracting_dims={2}, rhs_contracting_dims={1},
         lhs_ragged_dims={1}, rhs_group_dims={0}
     }"""
-    x, y = np.ones((2, 3, 1), np.float32), np.float32([[[10]], [[20]]])
-    out = both(text, x, y, np.int32([[1, 2], [2, 0]]))
+    x, y = np.ones((2, 3, 1), np.float32), np.array([[[10]], [[20]]], np.float32)
+    out = both(text, x, y, np.array([[1, 2], [2, 0]], np.int32))
     np.testing.assert_array_equal(out[..., 0], [[10, 20, 20], [10, 10, 0]])
 
 

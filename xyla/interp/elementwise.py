@@ -180,13 +180,18 @@ def _remainder(inst: Instruction, session: Session) -> Kernel:
     return _in_compute_type(lambda x, y: integer.remainder(np.asarray(x), np.asarray(y), et), et)
 
 
+def _array_power(x: Array, y: Array) -> Array:
+    """NumPy's power; on rank 0 it would take the square root for the exponent 0.5, which is wrong for -inf and -0."""
+    return np.asarray(np.power(np.atleast_1d(x), np.atleast_1d(y))).reshape(x.shape)
+
+
 @EVAL.rule(ops.POWER)
 def _power(inst: Instruction, session: Session) -> Kernel:
     et = type_of(inst)
     if et.is_complex:
         return lambda x, y: math_complex.apply_wide(math_complex.power, et, x, y)
     if et.is_float:
-        return lambda x, y: math_real.apply_wide(np.power, et, x, y)
+        return lambda x, y: math_real.apply_wide(_array_power, et, x, y)
     if et is PRED:
         return lambda x, y: np.logical_or(x, np.logical_not(y))
     return _in_compute_type(lambda x, y: integer.power(x, y, et), et)
