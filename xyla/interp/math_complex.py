@@ -87,8 +87,10 @@ def exp(z: Array) -> Array:
 
 
 def logistic(z: Array) -> Array:
-    """1 / (1 + exp(-z))."""
-    return 1 / (1 + np.exp(-z))
+    """1 / (1 + exp(-z)), as exp(z) / (1 + exp(z)) left of the imaginary axis, where exp(-z) would overflow."""
+    left = z.real < 0
+    grown = np.exp(np.where(left, z, -z))
+    return np.asarray(np.where(left, grown, np.ones_like(grown)) / (1 + grown))
 
 
 def rsqrt(z: Array) -> Array:
@@ -127,7 +129,7 @@ def power(x: Array, y: Array) -> Array:
     a, b = y.real, y.imag
     rho = np.exp(a * log_r - b * theta)
     phi = b * log_r + a * theta
-    out = make(rho * np.cos(phi), rho * np.sin(phi))
+    out = make(rho * np.cos(phi), np.where(phi == 0, phi, rho * np.sin(phi)))
     one, zero = np.ones_like(out), np.zeros_like(out)
     out = np.where((x == 0) & (a > 0) & (b == 0), zero, out)
     return np.where(y == 0, one, out)
@@ -139,13 +141,19 @@ def atan2(y: Array, x: Array) -> Array:
     return np.asarray(-1j * np.log(quotient))
 
 
+def cbrt(z: Array) -> Array:
+    """The principal cube root: the real one of |z| at a third of its angle; 0 for 0."""
+    size, angle = np.cbrt(magnitude(z)), np.arctan2(z.imag, z.real) / 3
+    return np.where(z == 0, np.zeros_like(z), make(size * np.cos(angle), size * np.sin(angle)))
+
+
 COMPLEX: dict[str, Fn] = {
     "acos": np.arccos,
     "acosh": np.arccosh,
     "asin": np.arcsin,
     "asinh": np.arcsinh,
     "atanh": np.arctanh,
-    "cbrt": lambda z: power(z, np.full_like(z, 1 / z.real.dtype.type(3))),
+    "cbrt": cbrt,
     "cosh": np.cosh,
     "cosine": np.cos,
     "exponential": exp,
