@@ -6,7 +6,7 @@
 A changed module is evaluated, before and after, on two sets of arguments where the evaluator needs less than a
 second: random ones, and ones full of special values. `rounding`: floats differ, but within tolerance, and NaN, inf and
 the signs of zeros agree (reductions in another order); or a rule marked as value-changing took part, and without such
-rules the values are right. The CPU's whole pipeline is the row `pipeline-cpu`. Exits with 1 on a mismatch or a crash.
+rules the values are right. Whole pipelines are rows too (`pipeline-cpu`). Exits with 1 on a mismatch or a crash.
 
 The second table compares what changed with the labels of the corpus (guesses of what each module's own test expected).
 """
@@ -43,7 +43,7 @@ from xyla.passmgr.context import Fp
 from xyla.passmgr.marks import all_marks
 from xyla.passmgr.pipeline import Pipeline
 from xyla.support.status import Status, XylaError
-from xyla.targets.cpu.pipeline import cpu_pipeline
+from xyla.targets.cpu.pipeline import pipelines
 from xyla.testing import corpus_labels, data
 from xyla.testing.pass_check import Outcome, apply_pass, difference
 
@@ -54,7 +54,7 @@ PASS_SECONDS = 20.0
 # Modules with larger arguments and results are not evaluated: their values would crowd out everything else.
 MOST_BYTES, WORKER_BYTES = 1 << 26, 5 << 30
 # Passes that exist to compute in another precision.
-WIDENING = ("element-type-converter", "float-normalization")
+WIDENING = ("element-type-converter", "float-normalization", "optimization")
 # How long a worker may be silent: past this it is taken to hang in native code, and is stopped.
 SILENT_SECONDS = 90.0
 
@@ -230,7 +230,7 @@ def worker(options: argparse.Namespace) -> None:
     passes.load_all()
     resource.setrlimit(resource.RLIMIT_AS, (WORKER_BYTES, WORKER_BYTES))  # too large is an error, not a dead machine
     known: dict[str, Pass | Pipeline] = {name: cls() for name, cls in registered().items()}
-    known["pipeline-cpu"] = cpu_pipeline()
+    known |= {f"pipeline-{name}": one for name, one in pipelines().items() if name != "simplification"}
     chosen = {name: one for name, one in known.items() if not options.passes or name in options.passes}
     for line in sys.stdin:
         path = Path(line.strip())

@@ -68,14 +68,18 @@ def _all_expanders() -> tuple[Step, ...]:
     ))  # fmt: skip
 
 
-def _simplification(extra: tuple[Row, ...] = ()) -> Fixpoint:
-    rows = [row for step in _SIMPLIFICATION for row in ((step, *extra) if step[0] == "algsimp" else (step,))]
+def _simplification(canonical_dots: bool) -> Fixpoint:
+    """canonical_dots: for a target whose dots are all [batch, m, k] x [batch, k, n]."""
+    rows: list[Row] = []
+    for row in _SIMPLIFICATION:
+        if row[0] == "algsimp" and canonical_dots:
+            rows += [("algsimp", row[1], "algsimp", {"supports_non_canonical_dots": False}), _DOTS_AGAIN]
+        else:
+            rows.append(row)
     return Fixpoint("simplification", _steps(rows))
 
 
 _DOTS_AGAIN = ("canonical-dots", "algsimp may add contracting dimensions to a dot", "dot-decomposer")
-
-
 _SIMPLIFICATION: tuple[Row, ...] = (
     ("simplify-zero-sized", "the steps below can make arrays without elements", "zero-sized-hlo-elimination"),
     ("simple-gathers", "a gather of one slice is a dynamic-slice", "gather-expander", {"mode": "simple"}),
@@ -96,6 +100,7 @@ _SIMPLIFICATION: tuple[Row, ...] = (
         "while-loop-invariant-code-motion",
         {"hoist_size_inflating_ops": False},
     ),
+    ("slice-sinker", "like work on all slices of an array is one kernel, not one a slice"),
     ("dce", "what the steps above left unused would be simplified again and again"),
     ("reshape-mover", "reshapes meet and cancel when they move past element-wise ops"),
     ("constant-folding", "values known now need no code"),
@@ -105,7 +110,6 @@ _SIMPLIFICATION: tuple[Row, ...] = (
 
 # Passes of XLA's pipelines that the CPU leaves out, with the reason.
 LEFT_OUT = {
-    "slice-sinker": "a fused slice costs nothing; in its place a whole array would be written, and cut again",
     "gather-simplifier": "the kernels take gathers of every form; reordered results would be copied back",
     "scatter-simplifier": "the kernels take scatters of every form",
     "while-loop-unroller": "a loop of a few steps costs microseconds, its copies cost compile time",
@@ -150,11 +154,10 @@ def pipelines() -> dict[str, Pipeline]:
     """The pipelines of `xyla opt --pipeline`. `cpu` is what the compiler runs; `optimization` expands every op."""
     return {
         "cpu": cpu_pipeline(),
-        "optimization": Pipeline("optimization", (*_all_expanders(), *_end((_DOTS_AGAIN,))), ORDERINGS),
+        "optimization": Pipeline("optimization", (*_all_expanders(), *_end(canonical_dots=True)), ORDERINGS),
         "simplification": Pipeline("simplification", _end(), ORDERINGS),
     }
 
 
-def _end(extra: tuple[Row, ...] = ()) -> tuple[Step | Fixpoint, ...]:
-    """Simplification, in which the steps `extra` follow algsimp, and clean-up."""
-    return (_simplification(extra), *_cleanup())
+def _end(canonical_dots: bool = False) -> tuple[Step | Fixpoint, ...]:
+    return (_simplification(canonical_dots), *_cleanup())
