@@ -6,10 +6,13 @@ import pytest
 from tests.passmgr.passes import module
 from xyla import interp
 from xyla.compiler.optimise import optimise
+from xyla.formats.hlo_text import parse
 from xyla.hlo.equality import fingerprint
+from xyla.passes import load_all
+from xyla.passmgr.base import registered
 from xyla.passmgr.context import Fp
 from xyla.support.status import XylaError
-from xyla.targets.cpu.pipeline import cpu_pipeline, pipelines
+from xyla.targets.cpu.pipeline import LEFT_OUT, cpu_pipeline, pipelines
 from xyla.testing.modules import random_program
 from xyla.testing.pass_check import apply_pass, difference
 
@@ -33,6 +36,27 @@ def test_random_programs_keep_their_values(name: str, seed: int) -> None:
 def test_every_step_has_a_reason() -> None:
     for pipeline in pipelines().values():
         assert all(step.why for step in pipeline.flat())
+
+
+def test_what_is_left_out_is_a_pass_that_does_not_run() -> None:
+    load_all()
+    known = registered()
+    assert LEFT_OUT.keys() <= known.keys()
+    assert not LEFT_OUT.keys() & {step.run.name for step in cpu_pipeline().flat()}
+
+
+def test_canonical_dots_stay_canonical() -> None:
+    """algsimp does not fold the transposes into the dot that canonical form has taken out of it."""
+    text = """HloModule m
+ENTRY e {
+  x = f32[7,2,5,3] parameter(0)
+  y = f32[7,2,5,3] parameter(1)
+  ROOT d = f32[7,5,2,2] dot(x, y), lhs_batch_dims={0,2}, rhs_batch_dims={0,2}, lhs_contracting_dims={3},
+    rhs_contracting_dims={3}
+}"""
+    outcome = apply_pass(pipelines()["optimization"], parse(text))
+    assert outcome.changed
+    assert not outcome.notes
 
 
 def test_the_callers_module_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
