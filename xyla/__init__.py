@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from xyla.clients.buffer import Buffer
     from xyla.clients.client import Client, CompileOptions, Device, DeviceAssignment, Memory
     from xyla.clients.loaded_executable import LoadedExecutable
+    from xyla.runtime.user_calls import register_custom_call
     from xyla.support.status import Status, XylaError
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "compile",
     "interp",
     "load",
+    "register_custom_call",
     "run",
 ]
 
@@ -49,6 +51,7 @@ _HOME = {
     "compile": "xyla.clients.api",
     "load": "xyla.clients.api",
     "run": "xyla.clients.api",
+    "register_custom_call": "xyla.runtime.user_calls",
     "Status": "xyla.support.status",
     "XylaError": "xyla.support.status",
 }

@@ -1,21 +1,24 @@
 """The registry of custom calls: what the steps of a program call by name.
 
 Both engines share it. A target is registered with a function that *prepares* a step: it reads the step's attributes and
-types once, when the executable is made, and returns the handler that every run calls.
+types once, when the executable is made, and returns the handler that every run calls. Users register functions of their
+own with `xyla.register_custom_call` (`user_calls`); the library's are in `library_calls`.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
 
+from xyla.runtime.call_types import ANY, Signature, in_call
 from xyla.runtime.program import CustomCallStep
 from xyla.runtime.run_options import RunOptions
 from xyla.support.diagnostics import did_you_mean
-from xyla.support.status import unimplemented
+from xyla.support.status import invalid, unimplemented
 
 Array = npt.NDArray[Any]
 
@@ -33,12 +36,33 @@ class CallContext:
 Handler = Callable[[CallContext, Sequence[Array]], Sequence[Array]]
 Prepare = Callable[[CustomCallStep], Handler]
 
-_TARGETS: dict[str, Prepare] = {}
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One name: how its steps are prepared, and what they take."""
+
+    prepare: Prepare
+    signature: Signature = ANY
 
 
-def register(target: str, prepare: Prepare) -> None:
-    """Makes `target` known; the last registration of a name counts."""
-    _TARGETS[target] = prepare
+_TARGETS: dict[str, Target] = {}
+# The library's calls are imported when a program first names one.
+_LIBRARY, _LIBRARY_MODULE = "xla.gpu.", "xyla.runtime.library_calls"
+
+
+def register(target: str, prepare: Prepare, signature: Signature = ANY) -> None:
+    """Makes `target` known; the last registration of a name counts. `signature` is checked before `prepare` is called.
+
+    Raises INVALID_ARGUMENT for an empty name.
+    """
+    if not target:
+        raise invalid("a custom call needs a name")
+    _TARGETS[target] = Target(prepare, signature)
+
+
+def unregister(target: str) -> None:
+    """Forgets a name; nothing happens when it is not known."""
+    _TARGETS.pop(target, None)
 
 
 def registered() -> tuple[str, ...]:
@@ -46,15 +70,63 @@ def registered() -> tuple[str, ...]:
     return tuple(sorted(_TARGETS))
 
 
+def find(target: str) -> Target | None:
+    """What is registered under a name, or None."""
+    if target not in _TARGETS and target.startswith(_LIBRARY):
+        importlib.import_module(_LIBRARY_MODULE)
+    return _TARGETS.get(target)
+
+
+def signature_of(target: str) -> Signature:
+    """The signature of a name; that of an unknown one allows anything."""
+    found = find(target)
+    return found.signature if found is not None else ANY
+
+
 def handler_of(step: CustomCallStep) -> Handler:
-    """The function that does a step. Raises UNIMPLEMENTED, with the nearest known name, for an unknown target."""
+    """The function that does a step; what fails in it says which step and target, and where the source states it.
+
+    Raises UNIMPLEMENTED, with the nearest known name, for an unknown target, INVALID_ARGUMENT when the attributes, the
+    arguments or the results are not those of the target's signature.
+    """
+    where = _where(step)
     if step.prepared is not None:
         return step.prepared
-    prepare = _TARGETS.get(step.target)
-    if prepare is None:
+    target = find(step.target)
+    if target is None:
         near = did_you_mean(step.target, registered())
         raise unimplemented(
-            f"{step.name}: no custom call {step.target!r} is registered",
+            f"{where}: no custom call {step.target!r} is registered",
             hint=f"did you mean {near!r}?" if near else None,
         )
-    return prepare(step)
+    signature = target.signature
+    signature.check([t for _, t in step.inputs], [t for _, t in step.outputs], f"{where} ({step.target})")
+    signature.decode(step.attributes, f"{where} ({step.target})")
+    return target.prepare(step)
+
+
+def attributes_of(step: CustomCallStep) -> dict[str, Any]:
+    """The attributes of a step as its target's signature types them. Raises INVALID_ARGUMENT."""
+    return signature_of(step.target).decode(step.attributes, f"{_where(step)} ({step.target})")
+
+
+def guarded(step: CustomCallStep, handler: Handler) -> Handler:
+    """A handler whose failures become errors that name the step, the target and the place in the source."""
+    where = f"{_where(step)}: the custom call {_called(step)!r} failed"
+
+    def run(context: CallContext, arrays: Sequence[Array]) -> Sequence[Array]:
+        try:
+            return handler(context, arrays)
+        except Exception as error:  # a user's function may raise anything; its text goes on
+            raise in_call(error, where) from error
+
+    return run
+
+
+def _called(step: CustomCallStep) -> str:
+    name = step.attributes.get("call_target_name")
+    return name if isinstance(name, str) else step.target
+
+
+def _where(step: CustomCallStep) -> str:
+    return f"{step.location}: %{step.name}" if step.location else f"%{step.name}"

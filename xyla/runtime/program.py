@@ -117,7 +117,10 @@ class GemmCall:
 
 @dataclass(frozen=True, slots=True)
 class GemmStep:
-    """Does a matrix product by BLAS. `dtype`: f32 or f64; `a` and `b` are the slices of the call's A and B."""
+    """Does a matrix product by BLAS. `dtype`: f32 or f64; `a` and `b` are the slices of the call's A and B.
+
+    `call_as`: the library call that this step stands for, as which it is printed and loaded.
+    """
 
     name: str
     dtype: np.dtype[np.generic]
@@ -125,10 +128,11 @@ class GemmStep:
     a: Slice
     b: Slice
     c: Slice
+    call_as: CustomCallStep | None = None
 
 
 class Deferred:
-    """Text that is made when somebody reads it: saving and printing do, running need not."""
+    """Text that is made when somebody reads it: saving and printing do, running need not. Equal to its text."""
 
     def __init__(self, make: Callable[[], str]) -> None:
         self._make = make
@@ -137,6 +141,12 @@ class Deferred:
     def text(self) -> str:
         """The text, made once."""
         return self._make()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or self.text == (other.text if isinstance(other, Deferred) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.text)
 
 
 # What a custom call's attributes hold; records are mappings, enums are strings.
@@ -149,8 +159,9 @@ Attribute = (
 class CustomCallStep:
     """Calls the registered function `target` (`xyla.runtime.custom_calls`) on typed slices.
 
-    `reason`: why there is no native code, for work that a kernel should do; statistics count these. `prepared`: the
-    function itself where the compiler has it at hand; a program that was loaded asks the registry.
+    `reason`: why there is no native code, for work that a kernel should do; statistics count these. `location`: where
+    the source states the call ("model.hlo:7:3"), for errors. `prepared`: the function itself where the compiler has it
+    at hand; a program that was loaded asks the registry.
     """
 
     name: str
@@ -160,6 +171,7 @@ class CustomCallStep:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     reason: str = ""
     prepared: Handler | None = field(default=None, compare=False, repr=False)
+    location: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +242,11 @@ class Output:
 
 @dataclass(slots=True)
 class Program:
-    """Everything a run needs but the kernels' addresses."""
+    """Everything a run needs but the kernels' addresses.
+
+    kernel_hlo: for each kernel the text of a module with one instruction from which a compiler makes it again; empty
+    where the program was made without.
+    """
 
     name: str
     allocations: list[Allocation]
@@ -238,6 +254,7 @@ class Program:
     outputs: list[Output]
     body: StepList
     kernel_names: list[str] = field(default_factory=list)
+    kernel_hlo: list[Deferred] = field(default_factory=list)
 
 
 def all_steps(program: Program) -> list[Step]:

@@ -37,27 +37,48 @@ def collapse(shape: Shape, dims: Sequence[int]) -> tuple[int, int] | None:
     return prod(shape.dims[d] for d in live), strides[live[-1]]
 
 
+@dataclass(frozen=True, slots=True)
+class DotDims:
+    """Which dimensions of its two operands a dot takes batch by batch, and which it sums over."""
+
+    lhs_batch: tuple[int, ...]
+    rhs_batch: tuple[int, ...]
+    lhs_contracting: tuple[int, ...]
+    rhs_contracting: tuple[int, ...]
+
+
 def gemm_of(inst: Instruction) -> GemmCall | None:
     """The library call for a dot of f32 or f64 that is large and regular enough, or None."""
     a, lhs, rhs, out = inst.attrs, inst.operands[0].shape, inst.operands[1].shape, inst.shape
-    et = out.element_type
-    if et not in (dtypes.F32, dtypes.F64) or lhs.element_type is not et or rhs.element_type is not et or a.sparsity:
+    if a.sparsity:
         return None
-    nb = len(a.lhs_batch_dims)
-    lhs_free = [d for d in range(lhs.rank) if d not in (*a.lhs_batch_dims, *a.lhs_contracting_dims)]
-    rhs_free = [d for d in range(rhs.rank) if d not in (*a.rhs_batch_dims, *a.rhs_contracting_dims)]
+    dims = DotDims(a.lhs_batch_dims, a.rhs_batch_dims, a.lhs_contracting_dims, a.rhs_contracting_dims)
+    call = product_of(lhs, rhs, out, dims)
+    # Matrix times vector is bound by memory: the library's matrix product is slow at it.
+    if call is None or call.m * call.n * call.k < WORTH or min(call.m, call.n) == 1:
+        return None
+    return call
+
+
+def product_of(lhs: Shape, rhs: Shape, out: Shape, dims: DotDims) -> GemmCall | None:
+    """The library call for a dot of any size; None when the types or the memory are not what BLAS takes."""
+    et = out.element_type
+    if et not in (dtypes.F32, dtypes.F64) or lhs.element_type is not et or rhs.element_type is not et:
+        return None
+    nb = len(dims.lhs_batch)
+    lhs_free = [d for d in range(lhs.rank) if d not in (*dims.lhs_batch, *dims.lhs_contracting)]
+    rhs_free = [d for d in range(rhs.rank) if d not in (*dims.rhs_batch, *dims.rhs_contracting)]
     # Any order of the contracting dimensions will do, as long as it is the same on both sides.
-    pairs = sorted(zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True), key=lambda p: -lhs.strides()[p[0]])
+    pairs = sorted(zip(dims.lhs_contracting, dims.rhs_contracting, strict=True), key=lambda p: -lhs.strides()[p[0]])
     m_out, n_out = range(nb, nb + len(lhs_free)), range(nb + len(lhs_free), out.rank)
-    x = _side(lhs, lhs_free, [p[0] for p in pairs], a.lhs_batch_dims)
-    y = _side(rhs, [p[1] for p in pairs], rhs_free, a.rhs_batch_dims)
+    x = _side(lhs, lhs_free, [p[0] for p in pairs], dims.lhs_batch)
+    y = _side(rhs, [p[1] for p in pairs], rhs_free, dims.rhs_batch)
     c = _side(out, m_out, n_out, range(nb))
     if x is None or y is None or c is None:
         return None
     m, n = prod(lhs.dims[d] for d in lhs_free), prod(rhs.dims[d] for d in rhs_free)
     k, batch = prod(lhs.dims[p[0]] for p in pairs), prod(out.dims[:nb])
-    # Matrix times vector is bound by memory: the library's matrix product is slow at it.
-    if m * n * k < WORTH or min(m, n) == 1 or max(m, n, k) >= 1 << 31:
+    if not all(0 < size < 1 << 31 for size in (m, n, k)):
         return None
     if c.cols == 1 or n == 1:
         return _call(m, n, k, batch, x, y, c, swap=False)
