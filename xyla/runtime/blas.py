@@ -1,16 +1,15 @@
 """BLAS through the routines that SciPy brings, loaded on first use.
 
 BLAS' own threads spin while they wait, which costs a hundred times the work when the machine is busy. So each call runs
-on one thread, and a large product is split by rows over the threads that kernels use.
+on one thread, and a large product is split over the threads that kernels use.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+import struct
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
@@ -18,16 +17,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xyla.runtime.host_program_ir import GEMM_WORDS, SPLIT_BATCH, SPLIT_COLUMNS, SPLIT_ROWS
+from xyla.runtime.pool import host_threads
 from xyla.runtime.program import GemmCall, GemmStep
-from xyla.runtime.threads import host_threads, run_parts
 from xyla.support.status import internal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 # Products with fewer multiplications than this are not worth a second thread.
 SPLIT_WORK = 1 << 21
-_ROUTINE = {np.dtype(np.float32): ("sgemm", ctypes.c_float), np.dtype(np.float64): ("dgemm", ctypes.c_double)}
+_ROUTINE = {np.dtype(np.float32): "sgemm", np.dtype(np.float64): "dgemm"}
+_ONE = {4: struct.unpack("<i", struct.pack("<f", 1.0))[0], 8: struct.unpack("<q", struct.pack("<d", 1.0))[0]}
 
 
 @cache
@@ -57,17 +58,18 @@ def _published(name: str) -> int:
 
 
 @cache
-def _routine(name: str) -> Callable[..., None]:
-    """sgemm or dgemm, all arguments by reference."""
-    prototype = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
-    library = _library()
-    if library is None or not hasattr(library, f"scipy_{name}_"):
-        return prototype(_published(name))
-    return prototype((f"scipy_{name}_", library))
+def routine(name: str) -> int:
+    """The address of sgemm or dgemm, which take all 13 arguments by reference."""
+    found = getattr(_library(), f"scipy_{name}_", None)
+    if found is None:
+        return _published(name)
+    address = ctypes.cast(found, ctypes.c_void_p).value
+    assert address is not None
+    return address
 
 
 class _BlasThreads:
-    """Holds SciPy's OpenBLAS at one thread while one of our calls runs; a BLAS without the knob is left alone."""
+    """Holds SciPy's OpenBLAS at one thread while runs that use it last; a BLAS without the knob is left alone."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -108,63 +110,44 @@ def _thread_knobs() -> tuple[Callable[[int], None] | None, Callable[[], int] | N
 
 
 @cache
-def _blas_threads() -> _BlasThreads:
+def blas_threads() -> _BlasThreads:
+    """The process's one knob."""
     return _BlasThreads()
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One thread's share: the product, and where its rows start (bytes into A and C)."""
+def gemm_record(step: GemmStep) -> list[int]:
+    """What native code needs to do a step, in the order of `GEMM_WORDS`.
 
-    call: Callable[[int, int, int], None]
-    offset_a: int
-    offset_c: int
-
-
-def gemm_call(step: GemmStep) -> Callable[[int, int, int], None]:
-    """A function of the addresses of A, B and C that does the step."""
-    parts = _parts(step)
-    threads = _blas_threads()
-
-    def call(a: int, b: int, c: int) -> None:
-        with threads.one():
-            if len(parts) == 1:
-                parts[0].call(a, b, c)
-            else:
-                run_parts([partial(p.call, a + p.offset_a, b, c + p.offset_c) for p in parts])
-
-    return call
-
-
-def _parts(step: GemmStep) -> list[_Part]:
-    g, size = step.call, step.dtype.itemsize
-    count = min(host_threads(), g.m) if g.m * g.n * g.k * g.batch >= SPLIT_WORK else 1
-    a_row = 1 if g.trans_a else g.lda
-    parts = []
-    for i in range(count):
-        lo, hi = g.m * i // count, g.m * (i + 1) // count
-        parts.append(_Part(_serial(replace(g, m=hi - lo), step.dtype), lo * a_row * size, lo * g.ldc * size))
-    return parts
-
-
-def _serial(g: GemmCall, dtype: np.dtype[np.generic]) -> Callable[[int, int, int], None]:
-    """The product on the calling thread.
-
-    BLAS is column-major: row-major C = A B is column-major C^T = B^T A^T, so the operands trade places.
+    BLAS reads its numbers as 32-bit integers and its letters as bytes: the low ends of words.
     """
-    name, scalar = _ROUTINE[dtype]
-    routine, by_ref = _routine(name), ctypes.byref
-    ints = [ctypes.c_int(v) for v in (g.n, g.m, g.k, g.ldb, g.lda, g.ldc)]
-    n, m, k, ldb, lda, ldc = (by_ref(i) for i in ints)
-    one, zero = scalar(1.0), scalar(0.0)
-    alpha, beta = by_ref(one), by_ref(zero)
-    no, yes = ctypes.create_string_buffer(b"N"), ctypes.create_string_buffer(b"T")
-    trans_a, trans_b = (yes if g.trans_a else no), (yes if g.trans_b else no)
-    size = dtype.itemsize
-    sa, sb, sc = g.stride_a * size, g.stride_b * size, g.stride_c * size
+    g, size = step.call, step.dtype.itemsize
+    split, _, _ = gemm_parts(step)
+    steps = [g.stride_a * size, g.stride_b * size, g.stride_c * size]
+    units = {
+        SPLIT_ROWS: [(1 if g.trans_a else g.lda) * size, 0, g.ldc * size],
+        SPLIT_COLUMNS: [0, (g.ldb if g.trans_b else 1) * size, size],
+        SPLIT_BATCH: steps,
+    }[split]
+    letters = [ord("T" if flag else "N") for flag in (g.trans_b, g.trans_a)]
+    sizes = [g.n, g.m, g.k, g.ldb, g.lda, g.ldc]
+    words = [routine(_ROUTINE[step.dtype]), *letters, *sizes, _ONE[size], 0, g.batch, *steps, split, *units]
+    assert len(words) == len(GEMM_WORDS)
+    return words
 
-    def call(a: int, b: int, c: int) -> None:
-        for i in range(g.batch):
-            routine(trans_b, trans_a, n, m, k, alpha, b + i * sb, ldb, a + i * sa, lda, beta, c + i * sc, ldc)
 
-    return call
+def gemm_parts(step: GemmStep) -> tuple[int, int, int]:
+    """(what is split, how many units of it there are, units a part): the same on every run, so that results are too."""
+    g = step.call
+    threads = host_threads() if g.m * g.n * g.k * g.batch >= SPLIT_WORK else 1
+    if threads == 1:
+        return SPLIT_ROWS, g.m, g.m
+    split, units = _best_split(g, threads)
+    return split, units, -(-units // threads)
+
+
+def _best_split(g: GemmCall, threads: int) -> tuple[int, int]:
+    if g.batch >= threads:
+        return SPLIT_BATCH, g.batch
+    if g.m >= threads * 8 or g.m >= g.n:
+        return SPLIT_ROWS, g.m
+    return SPLIT_COLUMNS, g.n

@@ -1,69 +1,41 @@
-"""Running a program: addresses, arguments, outputs, and the step interpreter.
+"""A compiled program, ready to run on arrays.
 
-Each step becomes one Python closure over a `Run` (the addresses of one execution), so an executable can run on many
-threads at once: nothing else is mutable. Scratch memory is kept in a small pool, because fresh pages are slow.
+The usual run makes its result arrays, and everything else in one call of native code. Runs with donated arguments,
+results in parameters' memory or an allocator of the caller's go through `Binder`. One executable runs on many threads
+at once: an execution's only state is its `State`, of which idle ones are kept, because fresh pages are slow.
 """
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from threading import Lock
+from time import perf_counter_ns
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 import numpy.typing as npt
 
-from xyla.runtime.blas import gemm_call
-from xyla.runtime.custom_calls import CallContext, handler_of
-from xyla.runtime.program import (
-    Allocation,
-    AllocationKind,
-    ArrayType,
-    CallStep,
-    CopyStep,
-    CustomCallStep,
-    GemmStep,
-    KernelStep,
-    Program,
-    Slice,
-    Step,
-    StepList,
-    SwitchStep,
-    WhileStep,
-    all_steps,
-    slices_of,
-)
+from xyla.runtime.allocator import Allocator, Lease, host_allocator
+from xyla.runtime.binding import Binder, Bound, empty_type, finish
+from xyla.runtime.constants import POOL
+from xyla.runtime.engine_interpreted import Interpreter
+from xyla.runtime.engine_native import Fragments, NativeEngine
+from xyla.runtime.execution import Execution, State
+from xyla.runtime.host_program_ir import Word
+from xyla.runtime.numpy_layout import readable
+from xyla.runtime.pool import host_threads
+from xyla.runtime.program import AllocationKind, ArrayType, Deferred, Program
 from xyla.runtime.run_options import DEFAULT_OPTIONS, RunOptions
-from xyla.runtime.threads import host_threads, run_parts
-from xyla.support.status import Status, XylaError, internal, invalid
+from xyla.support.status import Status, XylaError
 
-ALIGNMENT = 64
-_KERNEL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-# Below this many bytes touched, handing half of a kernel to another thread costs more than it saves.
-SPLIT_BYTES = 1 << 20
+# Results up to this size are NumPy's own memory; larger ones come from the allocator, which reuses pages.
+SMALL_RESULT = 1 << 18
+# Idle states are kept while their temporary memory is at most this.
+_IDLE_BYTES = 1 << 28
 
 Array = npt.NDArray[Any]
-Action = Callable[["Run"], None]
-
-
-class Run:
-    """One execution: `table` holds the address of every slice of every step; `base` is the table's own address.
-
-    `ran`: the shared sequences (by id) that have run, whose arguments and results lie in their frames. `shared`: what
-    the handlers of custom calls keep for one another (a random state).
-    """
-
-    __slots__ = ("base", "options", "ran", "shared", "table")
-
-    def __init__(self, table: npt.NDArray[np.int64], options: RunOptions) -> None:
-        self.options = options
-        self.table = table
-        self.base = table.ctypes.data
-        self.ran: set[int] = set()
-        self.shared: dict[object, Any] = {}
 
 
 @dataclass(slots=True)
@@ -95,249 +67,194 @@ class Executable:
         self.program = program
         self.stats = stats
         self._keep_alive = keep_alive
-        self._functions = [_KERNEL(address) for address in kernels]
-        self._pool: list[npt.NDArray[np.uint8]] = []
-        self._lock = Lock()
-        self._slots: dict[int, int] = {}
-        self._layout_table()
-        self._bodies: dict[int, list[Action]] = {}
-        self._actions = self._sequence(program.body)
-        self._params = [a for a in program.allocations if a.kind is AllocationKind.PARAMETER]
+        program.allocations[:] = [
+            a if a.data is None else replace(a, data=POOL.share(a.data)) for a in program.allocations
+        ]
+        self._native = NativeEngine(program, kernels)
+        self._enter = self._native.enter
+        self._binder = Binder(program)
+        self._idle: list[State] = []
+        self._temps = {i: a.size for i, a in enumerate(program.allocations) if a.kind is AllocationKind.TEMP}
+        heavy = sum(self._temps.values()) * 2 * host_threads() > _IDLE_BYTES
+        self._max_idle = 1 if heavy else 2 * host_threads()
+        self._makers = [_maker(o.type) for o in program.outputs]
+        self._is_plain = self._binder.is_plain
+        code = self._native.code
+        # One call of native code does everything: nothing to be held for BLAS, nobody to call back.
+        self._is_readable = readable()
+        self._is_direct = self._is_plain and self._is_readable and not code.uses_blas and not code.custom_calls
+        self.report: Deferred | None = None
+        self._fragments: Fragments | None = None
+        _ALIVE.add(self)
 
     def __call__(self, *args: npt.ArrayLike) -> list[Array]:
         """Runs the program on logical arrays, one a parameter leaf in order; see `execute`."""
-        return self.execute(args)
+        if not self._is_plain:
+            return self.execute(args)
+        if not self._is_direct:
+            return self._run_plain(args, DEFAULT_OPTIONS)
+        state = self._idle.pop() if self._idle else self._new_state()
+        outs = tuple([make() for make in self._makers])
+        words = state.words
+        words[0] = id(args)  # Word.ARGS, OUTS and STATUS: looking up the names would double the cost of these lines
+        words[1] = id(outs)
+        self._enter(state.address)
+        status = words[2]
+        self._keep(state)
+        return self.execute(args) if status else list(outs)
 
-    def execute(self, args: Sequence[npt.ArrayLike], options: RunOptions = DEFAULT_OPTIONS) -> list[Array]:
+    def execute(
+        self,
+        args: Sequence[npt.ArrayLike],
+        options: RunOptions = DEFAULT_OPTIONS,
+        *,
+        donate: Collection[int] = (),
+        interpreter: Interpreter | None = None,
+    ) -> list[Array]:
         """Runs the program on logical arrays, one a parameter leaf in order.
 
-        Raises INVALID_ARGUMENT naming the parameter on a wrong count, dtype or shape.
+        donate: leaves whose memory the program may keep for results. interpreter: runs the steps one by one in Python
+        instead of natively. Raises INVALID_ARGUMENT naming the parameter on a wrong count, dtype or shape, or when an
+        argument that must be donated is not; RESOURCE_EXHAUSTED when there is no memory, with what the program needs.
+        Arguments are as they were when it fails before the first step; what was allocated is given back.
         """
-        arrays = self._arguments(args)
-        outputs = [_empty(o.type) for o in self.program.outputs]
-        temp = self._take_temp()
+        if self._is_plain and options.allocator is None and not donate and interpreter is None:
+            return self._run_plain(tuple(args), options)
+        bound, state = Bound([]), None
+        allocator: Allocator = options.allocator or host_allocator()
         try:
-            bases = np.array([self._address(a, arrays, outputs, temp) for a in self.program.allocations], np.int64)
-            run = Run(bases[self._allocation_of] + self._offset_of, options)
-            for action in self._actions:
-                action(run)
+            self._binder.arguments(args, bound, donated=donate)
+            state = self._take_state(options)
+            self._binder.results(bound, allocator, options.device_ordinal, donate)
+            self._place(state, bound)
+            self._run(Execution(state, options, self._native.calls), interpreter)
+        except BaseException as error:
+            bound.release()
+            self._explain(error)
+            raise
         finally:
-            with self._lock:
-                self._pool.append(temp)
-        return [_logical(o, t.type) for o, t in zip(outputs, self.program.outputs, strict=True)]
+            self.stats.converted_arguments += bound.converted
+            if state is not None:
+                self._give_back(state, options)
+        return finish(self.program, bound)
+
+    def _run_plain(self, args: tuple[npt.ArrayLike, ...], options: RunOptions) -> list[Array]:
+        """A run whose results are new arrays: native code looks at the arguments, Python only at unusual ones."""
+        state = self._idle.pop() if self._idle else self._new_state()
+        try:
+            outs = tuple([make() for make in self._makers])
+            if self._is_readable:
+                state.words[Word.ARGS], state.words[Word.OUTS] = id(args), id(outs)
+                status = self._run(Execution(state, options, self._native.calls), None)
+                if status == 0:
+                    return list(outs)
+            bound = Bound([])
+            self._binder.arguments(args, bound)
+            self.stats.converted_arguments += bound.converted
+            for i, output in enumerate(self.program.outputs):
+                bound.bases[output.slice.allocation] = outs[i].ctypes.data
+            self._place(state, bound)
+            self._run(Execution(state, options, self._native.calls), None)
+            return list(outs)
+        except MemoryError as error:
+            self._explain(error)
+            raise
+        finally:
+            self._keep(state)
+
+    def _run(self, execution: Execution, interpreter: Interpreter | None) -> int:
+        """Runs; a status other than 0 says that native code does not take the arguments as they are."""
+        profile = execution.options.profile
+        start = perf_counter_ns() if profile is not None else 0
+        if interpreter is None:
+            status = self._native.run(execution)
+        else:
+            if self._fragments is None:
+                self._fragments = Fragments(self._native)
+            status = interpreter.run(self._native, self._fragments, execution)
+        if profile is not None:
+            profile.record(self.program.name, start, perf_counter_ns())
+        return status
 
     # -- memory ------------------------------------------------------------------------------------------------
 
-    def _layout_table(self) -> None:
-        slices: list[Slice] = []
-        for step in all_steps(self.program):
-            self._slots[id(step)] = len(slices)
-            slices.extend(slices_of(step))
-        self._allocation_of = np.array([s.allocation for s in slices], np.int64)
-        self._offset_of = np.array([s.offset for s in slices], np.int64)
+    def _place(self, state: State, bound: Bound) -> None:
+        """Tells a state where arguments and results lie, instead of native code finding out."""
+        state.words[Word.ARGS] = state.words[Word.OUTS] = 0
+        for number, base in bound.bases.items():
+            state.bases[number] = base
 
-    def _take_temp(self) -> npt.NDArray[np.uint8]:
-        with self._lock:
-            if self._pool:
-                return self._pool.pop()
-        size = sum(a.size for a in self.program.allocations if a.kind is AllocationKind.TEMP)
-        return _aligned(size)
+    def _take_state(self, options: RunOptions) -> State:
+        if options.allocator is not None:
+            return self._new_state(options.allocator, options.device_ordinal)
+        return self._idle.pop() if self._idle else self._new_state()
 
-    def _address(self, a: Allocation, args: list[Array], outputs: list[Array], temp: Array) -> int:
-        match a.kind:
-            case AllocationKind.PARAMETER:
-                return args[a.index].ctypes.data
-            case AllocationKind.OUTPUT:
-                return outputs[a.index].ctypes.data
-            case AllocationKind.TEMP:
-                return temp.ctypes.data
-            case AllocationKind.CONSTANT:
-                if a.data is None:
-                    raise internal("a constant allocation without data")
-                return a.data.ctypes.data
+    def _new_state(self, allocator: Allocator | None = None, device: int = 0) -> State:
+        leases: dict[int, Lease] = {}
+        try:
+            for number, size in self._temps.items():
+                leases[number] = Lease(allocator or host_allocator(), size, device)
+        except BaseException as error:
+            for lease in leases.values():
+                lease.release()
+            self._explain(error)
+            raise
+        state = State(self.program, self._native.code, leases)
+        self._native.prepare(state)
+        return state
 
-    def _arguments(self, args: Sequence[npt.ArrayLike]) -> list[Array]:
-        wanted = self.program.arguments
-        if len(args) != len(wanted):
-            raise invalid(f"{self.program.name} takes {len(wanted)} arguments, {len(args)} given")
-        return [self._argument(i, a) for i, a in enumerate(args)]
-
-    def _argument(self, index: int, value: npt.ArrayLike) -> Array:
-        want = self.program.arguments[index]
-        array = np.asarray(value)
-        if array.dtype != want.type.dtype:
-            same_width = array.dtype.kind == "V" and array.dtype.itemsize == want.type.dtype.itemsize
-            if not same_width:
-                raise invalid(f"{want.name} has dtype {array.dtype}, expected {want.type_text}")
-            array = array.view(want.type.dtype)
-        if array.shape != want.type.dims:
-            raise invalid(f"{want.name} has shape {list(array.shape)}, expected {want.type_text}")
-        physical = array.transpose(want.type.minor_to_major[::-1])
-        if not physical.flags.c_contiguous or not physical.flags.aligned:
-            self.stats.converted_arguments += 1
-            physical = np.require(physical, requirements=["C", "ALIGNED"])
-        return physical
-
-    # -- steps -------------------------------------------------------------------------------------------------
-
-    def _sequence(self, steps: StepList) -> list[Action]:
-        """Closures of a sequence; a shared sequence is made once."""
-        found = self._bodies.get(id(steps))
-        if found is None:
-            found = self._bodies[id(steps)] = []
-            found.extend(self._action(s) for s in steps.steps)
-        return found
-
-    def _action(self, step: Step) -> Action:
-        slot = self._slots[id(step)]
-        match step:
-            case KernelStep():
-                return self._kernel(step, slot)
-            case CopyStep():
-                return _copy(step, slot)
-            case GemmStep():
-                return _gemm(step, slot)
-            case CustomCallStep():
-                return _custom_call(step, slot)
-            case CallStep():
-                return _call(step, self._sequence(step.body), slot)
-            case WhileStep():
-                return _while(self._sequence(step.condition), self._sequence(step.body), slot)
-            case SwitchStep():
-                return _switch(step, [self._sequence(b) for b in step.branches], slot)
-
-    def _kernel(self, step: KernelStep, slot: int) -> Action:
-        function, offset, size = self._functions[step.kernel], slot * 8, step.launch_size
-        threads = host_threads()
-        if threads == 1 or size < 2 or sum(s.size for s in step.args) < SPLIT_BYTES:
-
-            def whole(run: Run) -> None:
-                function(run.base + offset, 0, size)
-
-            return whole
-        parts = min(threads, size)
-        bounds = [(size * i // parts, size * (i + 1) // parts) for i in range(parts)]
-
-        def split(run: Run) -> None:
-            address = run.base + offset
-            run_parts([partial(function, address, lo, hi) for lo, hi in bounds])
-
-        return split
-
-
-def _call(step: CallStep, body: list[Action], slot: int) -> Action:
-    sizes, key, pure = [source.size for source, _ in step.arguments], id(step.body), step.pure
-    same, move = ctypes.CDLL(None).memcmp, ctypes.memmove
-    same.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-
-    def call(run: Run) -> None:
-        addresses = run.table[slot : slot + 2 * len(sizes)].tolist()
-        known = pure and key in run.ran
-        for source, target, size in zip(addresses[::2], addresses[1::2], sizes, strict=True):
-            known = known and not same(source, target, size)
-            if not known:
-                move(target, source, size)
-        if known:
-            return
-        run.ran.add(key)
-        for action in body:
-            action(run)
-
-    return call
-
-
-def _copy(step: CopyStep, slot: int) -> Action:
-    size, move = step.source.size, ctypes.memmove
-
-    def copy(run: Run) -> None:
-        table = run.table
-        move(int(table[slot + 1]), int(table[slot]), size)
-
-    return copy
-
-
-def _gemm(step: GemmStep, slot: int) -> Action:
-    call = gemm_call(step)
-
-    def gemm(run: Run) -> None:
-        a, b, c = run.table[slot : slot + 3].tolist()
-        call(a, b, c)
-
-    return gemm
-
-
-def _custom_call(step: CustomCallStep, slot: int) -> Action:
-    handler, name = handler_of(step), step.name
-    types = [t for _, t in (*step.inputs, *step.outputs)]
-    count = len(step.inputs)
-
-    def handle(run: Run) -> None:
-        views = [view_at(int(run.table[slot + i]), t) for i, t in enumerate(types)]
-        results = handler(CallContext(run.options, name, run.shared), views[:count])
-        for target, result in zip(views[count:], results, strict=True):
-            if np.shape(result) != target.shape:
-                raise internal(f"{name} gave an array of shape {np.shape(result)}, planned {target.shape}")
-            target[...] = result
-
-    return handle
-
-
-def _while(condition: list[Action], body: list[Action], slot: int) -> Action:
-    byte = ctypes.c_uint8.from_address
-
-    def loop(run: Run) -> None:
-        predicate = byte(int(run.table[slot]))
-        while True:
-            for action in condition:
-                action(run)
-            if not predicate.value:
-                return
-            for action in body:
-                action(run)
-
-    return loop
-
-
-def _switch(step: SwitchStep, branches: list[list[Action]], slot: int) -> Action:
-    last = len(branches) - 1
-
-    def switch(run: Run) -> None:
-        address = int(run.table[slot])
-        if step.is_predicate:
-            index = 0 if ctypes.c_uint8.from_address(address).value else 1
+    def _give_back(self, state: State, options: RunOptions) -> None:
+        if options.allocator is not None:
+            state.release()
         else:
-            index = ctypes.c_int32.from_address(address).value
-            index = index if 0 <= index <= last else last
-        for action in branches[index]:
-            action(run)
+            self._keep(state)
 
-    return switch
+    def _keep(self, state: State) -> None:
+        """Keeps a state for the next run, unless there are enough: then its memory goes back to the allocator."""
+        idle = self._idle
+        if len(idle) < self._max_idle:
+            idle.append(state)
+
+    def _explain(self, error: BaseException) -> None:
+        """Raises an error that says what the program needs, if it is one about missing memory."""
+        if isinstance(error, MemoryError):
+            raise XylaError(Status.RESOURCE_EXHAUSTED, f"no memory for a result\n{self.memory_report()}") from None
+        if isinstance(error, XylaError) and error.status is Status.RESOURCE_EXHAUSTED:
+            raise XylaError(error.status, f"{error.message}\n{self.memory_report()}", span=error.span) from None
+
+    # -- what it is --------------------------------------------------------------------------------------------
+
+    def memory_report(self) -> str:
+        """Bytes by kind of allocation; or, first, the report that the compiler left."""
+        if self.report is not None:
+            return self.report.text
+        lines = [f"{self.program.name} needs:"]
+        for kind in AllocationKind:
+            sizes = [a.size for a in self.program.allocations if a.kind is kind]
+            if sizes:
+                lines.append(f"  {kind.value}: {sum(sizes)} bytes in {len(sizes)} allocations")
+        return "\n".join(lines)
+
+    @property
+    def generated_code_bytes(self) -> int:
+        """Host code and constants; of kernels only what a saved executable holds is known."""
+        constants = sum(a.size for a in self.program.allocations if a.kind is AllocationKind.CONSTANT)
+        return int(self._native.code.code.nbytes) + constants
 
 
-def view_at(address: int, t: ArrayType) -> Array:
-    """A NumPy view of memory; writes go through. The memory must outlive it."""
-    size = t.num_bytes
-    if size == 0:
-        return np.empty(t.dims, t.dtype)
-    # ndarray takes any buffer; the stubs list only some.
-    raw: Any = (ctypes.c_char * size).from_address(address)
-    return np.ndarray(t.dims, t.dtype, buffer=raw, strides=t.strides)
+_ALIVE: WeakSet[Executable] = WeakSet()
 
 
-def _aligned(size: int) -> npt.NDArray[np.uint8]:
-    try:
-        raw = np.empty(size + ALIGNMENT, np.uint8)
-    except MemoryError:
-        raise XylaError(Status.RESOURCE_EXHAUSTED, f"{size} bytes of memory are not to be had") from None
-    start = -raw.ctypes.data % ALIGNMENT
-    return raw[start : start + size]
+def alive() -> list[Executable]:
+    """The executables that exist, by name: for debugging."""
+    return sorted(_ALIVE, key=lambda e: e.program.name)
 
 
-def _empty(t: ArrayType) -> Array:
-    """Fresh aligned memory of a type, as its physical (row-major) array."""
-    order = t.minor_to_major[::-1]
-    return _aligned(t.num_bytes).view(t.dtype).reshape([t.dims[d] for d in order])
-
-
-def _logical(physical: Array, t: ArrayType) -> Array:
-    return physical.transpose(np.argsort(t.minor_to_major[::-1])) if t.dims else physical
+def _maker(t: ArrayType) -> Callable[[], Array]:
+    """What makes an array of a type for a result."""
+    dims, order = empty_type(t)
+    if t.num_bytes > SMALL_RESULT:
+        return lambda: Lease(host_allocator(), t.num_bytes).array(t)
+    if order is None:
+        return partial(np.empty, dims, t.dtype)
+    return lambda: np.empty(dims, t.dtype).transpose(order)

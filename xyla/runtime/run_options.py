@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xyla.runtime.allocator import Allocator
 from xyla.runtime.feeds import Feeds
+from xyla.runtime.profile import ExecutionProfile
 from xyla.runtime.rendezvous import World
 
 
@@ -14,7 +16,8 @@ class RunOptions:
 
     device_ordinal: the local device it runs on. run_id: equal for all devices of one launch. rng_seed: 0 leaves the
     choice to the program. world: the devices of the launch, None for a single one; participant: this device's id in
-    it. feeds: the device's infeed and outfeed queues; None when the host feeds nothing.
+    it. feeds: the device's infeed and outfeed queues; None when the host feeds nothing. allocator: where memory comes
+    from; None is the host's own. profile: what the execution reports its times to.
     """
 
     device_ordinal: int = 0
@@ -23,6 +26,8 @@ class RunOptions:
     world: World | None = None
     participant: int = 0
     feeds: Feeds | None = None
+    allocator: Allocator | None = None
+    profile: ExecutionProfile | None = None
 
 
 DEFAULT_OPTIONS = RunOptions()
