@@ -1,0 +1,174 @@
+"""What a program needs at its peak, which lines of its source that comes from, and what would reduce it."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from xyla.analysis.dataflow import Value
+from xyla.buffers.assignment import BufferAssignment, Kind
+from xyla.buffers.profile import Alive, Profile, text_of
+from xyla.hlo import ops
+from xyla.hlo.module import Instruction
+from xyla.hlo.op_def import OpDef, Trait
+
+# Making such a value again costs little beside reading it back from memory.
+_CHEAP: frozenset[OpDef[Any]] = frozenset({
+    ops.BROADCAST, ops.IOTA, ops.CONVERT, ops.SLICE, ops.PAD, ops.REVERSE, ops.TRANSPOSE, ops.RESHAPE, ops.CONCATENATE,
+})  # fmt: skip
+# A value that waits for less of the schedule than this is not worth a suggestion, nor is one that saves less.
+_IDLE_SHARE = 0.1
+_WORTHWHILE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Values alive at the peak that come from one place: `where` is a source line, an op_name or an instruction."""
+
+    where: str
+    bytes: int
+    values: tuple[Alive, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """Something that would reduce the memory of a run, by at most `bytes`."""
+
+    bytes: int
+    text: str
+
+
+def source_of(inst: Instruction) -> str:
+    """Where an instruction comes from: `file:line`, else its op_name, else its own name."""
+    meta = inst.metadata
+    if meta is not None and meta.source_file:
+        return f"{meta.source_file}:{meta.source_line}"
+    if meta is not None and meta.op_name:
+        return meta.op_name
+    return f"%{inst.name}"
+
+
+def peak_by_line(profile: Profile) -> list[Line]:
+    """The values alive at the peak by where they come from, largest first."""
+    groups: dict[str, list[Alive]] = {}
+    for alive in profile.alive(profile.peak_position):
+        groups.setdefault(source_of(alive.instruction), []).append(alive)
+    lines = [Line(where, sum(a.size for a in found), tuple(found)) for where, found in groups.items()]
+    return sorted(lines, key=lambda line: (-line.bytes, line.where))
+
+
+def suggestions(profile: Profile) -> list[Suggestion]:
+    """What would reduce the memory, most bytes first."""
+    found = [*_donations(profile), *_idle(profile), *_fragmentation(profile.assignment)]
+    least = _WORTHWHILE * (profile.fixed + profile.peak)
+    return sorted((s for s in found if s.bytes >= least), key=lambda s: (-s.bytes, s.text))
+
+
+def usage_report(assignment: BufferAssignment, most: int = 20) -> str:
+    """The peak, the largest values alive there by source line, and what would reduce it, as text."""
+    profile = Profile(assignment)
+    stats = assignment.stats
+    out = [f"peak {text_of(profile.fixed + profile.peak)}: {stats.describe()}"]
+    lines = peak_by_line(profile)
+    for line in lines[:most]:
+        first = line.values[0].value
+        more = f" and {len(line.values) - 1} more" if len(line.values) > 1 else ""
+        out.append(f"  {text_of(line.bytes):>10}  {line.where}: {first.name} {first.shape}{more}")
+    if len(lines) > most:
+        out.append(f"  {text_of(sum(line.bytes for line in lines[most:])):>10}  from {len(lines) - most} other places")
+    for s in suggestions(profile)[:most]:
+        out.append(f"  -{text_of(s.bytes)}: {s.text}")
+    return "\n".join(out) + "\n"
+
+
+# -- when values are read ------------------------------------------------------------------------------------------
+
+
+class _Reads:
+    """Positions in the entry at which values are read; what a loop or callee reads counts at its call."""
+
+    def __init__(self, assignment: BufferAssignment) -> None:
+        self._timeline = assignment.timeline
+        self._graph = assignment.dataflow.graph
+        self._entry = assignment.module.entry
+
+    def of(self, value: Value) -> list[int]:
+        """Where the entry, or what it enters, reads `value`; sorted."""
+        found = set()
+        for use in value.uses:
+            inst = self._in_entry(use.instruction)
+            if inst is not None:
+                found.add(self._timeline.end(inst))
+        return sorted(found)
+
+    def _in_entry(self, inst: Instruction) -> Instruction | None:
+        while inst.parent is not self._entry:
+            site = self._graph.site(inst.parent)
+            if site is None:
+                return None
+            inst = site.instruction
+        return inst
+
+
+def _donations(profile: Profile) -> Iterable[Suggestion]:
+    """Arguments that die before an output of the same size is made: given up, they could hold it."""
+    assignment = profile.assignment
+    reads = _Reads(assignment)
+    outputs = [
+        (a, min(assignment.ranges.range(v)[0] for v in a.values))
+        for a in assignment.allocations
+        if a.kind is Kind.LIVE_OUT and a.values
+    ]
+    for allocation in assignment.allocations:
+        if allocation.parameter is None or allocation.donated or not allocation.size:
+            continue
+        (value,) = [v for v in allocation.values if v.instruction.op is ops.PARAMETER]
+        last = max(reads.of(value), default=-1)
+        for i, (output, made) in enumerate(outputs):
+            if output.size == allocation.size and made > last:
+                del outputs[i]
+                number, index = allocation.parameter
+                name = f"argument {number}" + (f"{{{','.join(map(str, index))}}}" if index else "")
+                where = ", ".join(map(str, output.output_indices))
+                yield Suggestion(
+                    allocation.size, f"donate {name} (%{value.instruction.name}): output {where} could be put there"
+                )
+                break
+
+
+def _idle(profile: Profile) -> Iterable[Suggestion]:
+    """Values that wait through the peak for a read much later: made again, or made later, they would not be there."""
+    reads = _Reads(profile.assignment)
+    now = profile.peak_position
+    first, last = profile.span
+    for alive in profile.alive(now):
+        value = alive.value
+        at = reads.of(value)
+        following = bisect_right(at, now)
+        if following == len(at) or now in at:
+            continue
+        made = profile.assignment.ranges.range(value)[0]
+        previous = at[following - 1] if following else made
+        waits = at[following] - previous
+        if waits < _IDLE_SHARE * (last - first) or previous == now:
+            continue
+        user = profile.assignment.timeline.at(at[following])
+        by = f"%{user.name}" if user is not None else "the end"
+        yield Suggestion(alive.size, f"{value.name} {value.shape} waits for {by}: {_remedy(value, following == 0)}")
+
+
+def _remedy(value: Value, unused_so_far: bool) -> str:
+    inst = value.instruction
+    if unused_so_far:
+        return "make it later, after the peak"
+    if inst.op.has(Trait.ELEMENTWISE) or inst.op in _CHEAP:
+        return f"make it again there ({inst.op.name} is cheap)"
+    return "make it again there, or keep it in a narrower type"
+
+
+def _fragmentation(assignment: BufferAssignment) -> Iterable[Suggestion]:
+    lost = assignment.stats.fragmentation
+    if lost > 0:
+        yield Suggestion(lost, "the heap has gaps: fewer different sizes would fit together without them")

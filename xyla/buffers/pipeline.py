@@ -1,0 +1,42 @@
+"""From a module to its buffers: schedule, insert copies, assign, verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from xyla.analysis.alias import Aliases, CanShare, share_elementwise
+from xyla.analysis.dataflow import Dataflow
+from xyla.analysis.timeline import LiveRanges, Timeline
+from xyla.buffers.assignment import BufferAssignment, assign
+from xyla.buffers.verifier import verify_assignment
+from xyla.hlo.module import Instruction, Module
+from xyla.passes.copy_insertion import CopyInsertion
+from xyla.passmgr.context import PassContext
+from xyla.schedule.order import schedule
+
+Scratch = Callable[[Module], Mapping[Instruction, int]]
+
+
+def assign_buffers(
+    module: Module,
+    *,
+    can_share: CanShare = share_elementwise,
+    scratch: Scratch | None = None,
+    limit: int | None = None,
+    verify: bool = True,
+) -> BufferAssignment:
+    """Schedules `module` (unless it is), inserts the copies it needs, and assigns its buffers; changes `module`.
+
+    can_share: which results may overwrite an operand. scratch: asked for the bytes that instructions need while they
+    run, once the module is final. limit: bytes, see `assign`. verify: prove the result by replay.
+    """
+    schedule(module, can_share)
+    CopyInsertion(can_share).run(module, PassContext())
+    dataflow = Dataflow(module)
+    ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
+    aliases = Aliases(dataflow, can_share)
+    wanted = scratch(module) if scratch is not None else {}
+    found = assign(module, dataflow, aliases, ranges, can_share=can_share, scratch=wanted, limit=limit)
+    if verify:
+        verify_assignment(found, can_share)
+    return found
