@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
-import numpy as np
-
 from xyla.analysis.purity import Purity
 from xyla.buffers.plan import Buffer, Frame, Leaves, Plan, forwards
 from xyla.codegen.kernel import KernelSpec
@@ -20,12 +18,12 @@ from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Shape
+from xyla.lowering.arrays import array_type, physical_bytes, retiles, row_major
 from xyla.lowering.units import HandlerUnit, Unit
 from xyla.runtime.objects import KernelSource
 from xyla.runtime.program import (
     AllocationKind,
     Argument,
-    ArrayType,
     CallStep,
     CopyStep,
     CustomCallStep,
@@ -167,7 +165,7 @@ class Lowerer:
             return operands[0]
         if inst.op is ops.ASYNC_DONE:
             return _element(inst.operands[0].shape, operands[0], 1)
-        if inst.op is ops.BITCAST and _retiles(inst):
+        if inst.op is ops.BITCAST and retiles(inst):
             raise unimplemented(f"bitcast of {inst.operands[0].shape} to {inst.shape}: tiles are not laid out here")
         if forwards(inst):
             return operands[0]
@@ -216,7 +214,7 @@ class Lowerer:
         inputs: list[Buffer],
         outputs: list[Buffer],
     ) -> None:
-        args = [*inputs, *outputs, *(self._literal(_row_major(c)) for c in unit.literals)]
+        args = [*inputs, *outputs, *(self._literal(row_major(c)) for c in unit.literals)]
         if unit.scratch_bytes:
             args.append(self.plan.temp(frame, unit.scratch_bytes, position))
         number = self.kernels.setdefault(unit.source.symbol, len(self.kernels))
@@ -394,34 +392,3 @@ def _element(shape: Shape, leaves: Leaves, index: int) -> Leaves:
     sizes = [sum(1 for _ in s.leaves()) for s in shape.tuple_shapes]
     start = sum(sizes[:index])
     return leaves[start : start + sizes[index]]
-
-
-def _retiles(inst: Instruction) -> bool:
-    """Whether a bitcast reinterprets tiled memory as an array of other dims (size-1 dimensions aside)."""
-    shapes = (inst.operands[0].shape, inst.shape)
-    tiled = any(s.layout is not None and s.layout.tiles for s in shapes)
-    return tiled and [d for d in shapes[0].dims if d != 1] != [d for d in shapes[1].dims if d != 1]
-
-
-def array_type(shape: Shape) -> ArrayType:
-    """How an array of this shape lies in memory. Tiles are left out: they change no value, and the host needs none."""
-    size = shape.element_type.itemsize
-    return ArrayType(shape.element_type.np, shape.dims, tuple(s * size for s in shape.strides()))
-
-
-def _row_major(literal: Literal) -> Literal:
-    """The literal as kernels want their constant arguments: without a layout."""
-    return literal if literal.shape.layout is None else literal.with_shape(literal.shape.without_layout())
-
-
-def physical_bytes(literal: Literal) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """A literal's bytes in its layout's order, 64-byte aligned."""
-    shape = literal.shape
-    array = literal.array
-    if shape.layout is not None:
-        array = array.transpose(shape.layout.minor_to_major[::-1])
-    raw = np.empty(shape.num_bytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    data = raw[start : start + shape.num_bytes]
-    data.view(shape.element_type.np).reshape(array.shape)[...] = array
-    return data

@@ -101,14 +101,14 @@ def _read_rows(op: Operation, key: str) -> Rows:
 
 
 def _write_lines(value: Outlined) -> ArrayAttr:
-    return ArrayAttr(tuple(StringAttr(line) for line in value.text.splitlines()))
+    return ArrayAttr(tuple(StringAttr(line) for line in value.text.removesuffix("\n").split("\n")))
 
 
 def _read_lines(op: Operation, key: str) -> Outlined:
     """HLO text that was written as one string, or as a list of its lines."""
     found = op.get(key)
     if isinstance(found, StringAttr):
-        return Outlined(text=found.value)
+        return Outlined(text=found.value.rstrip("\n") + "\n")
     if isinstance(found, ArrayAttr) and all(isinstance(i, StringAttr) for i in found.items):
         return Outlined(text="".join(f"{i.value}\n" for i in found.items if isinstance(i, StringAttr)))
     raise decode_attrs.missing(op, key, "text, as a list of lines")

@@ -71,9 +71,9 @@ class Outlined:
 
     @property
     def text(self) -> str:
-        """The module as HLO text."""
+        """The module as HLO text; it ends with a line's end."""
         if self._text is None:
-            self._text = str(self.module)
+            self._text = str(self.module).rstrip("\n") + "\n"
         return self._text
 
     @property

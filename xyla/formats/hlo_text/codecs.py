@@ -112,7 +112,8 @@ def _cursor(text: str) -> Cursor:
     return Cursor(Source("", text), text)
 
 
-def _shape(text: str, spec: AttrSpec) -> Shape:
+def parse_shape(text: str) -> Shape:
+    """The shape that `text` says: `f32[4,2]{0,1}`, `(s32[], token[])`. Raises INVALID_ARGUMENT."""
     cursor = _cursor(text)
     try:
         shape = ShapeReader().read(cursor)
@@ -121,6 +122,10 @@ def _shape(text: str, spec: AttrSpec) -> Shape:
     if cursor.peek():
         raise invalid(f"unexpected text after shape {shape}")
     return shape
+
+
+def _shape(text: str, spec: AttrSpec) -> Shape:
+    return parse_shape(text)
 
 
 def _shapes(text: str, spec: AttrSpec) -> tuple[Shape, ...]:
