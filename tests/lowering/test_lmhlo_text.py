@@ -16,7 +16,7 @@ from xyla.lowering.lmhlo_text import print_module
 from xyla.runtime.program import ArrayType, Slice
 from xyla.support.status import Status, XylaError
 
-EVERY_OP = (Path(__file__).parent / "lmhlo_every_op.mlir").read_text()
+EVERY_OP = (Path(__file__).parent / "lmhlo_every_op.txt").read_text()
 MLIR_OPT = next((p for name in ("mlir-opt-19", "mlir-opt") if (p := shutil.which(name))), None)
 
 

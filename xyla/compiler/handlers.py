@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xyla.analysis.manual_partitions import is_border
-from xyla.hlo import ops, rewriter
-from xyla.hlo.module import Computation, Instruction, Module, callees
+from xyla.hlo import ops
+from xyla.hlo.module import Instruction, Module
 from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
+from xyla.lowering.outline import outline, with_callees
 from xyla.lowering.units import HandlerUnit
 from xyla.runtime.custom_calls import CallContext, Handler, register
 from xyla.runtime.program import CustomCallStep, Deferred
@@ -32,32 +33,7 @@ _OUTSIDE = frozenset({
 
 def handler_for(inst: Instruction, reason: str) -> HandlerUnit:
     """A unit that evaluates `inst` with the reference evaluator's rule."""
-    return HandlerUnit(EVALUATE, _evaluate(inst), reason, {"hlo": Deferred(lambda: str(as_module(inst)))})
-
-
-def as_module(inst: Instruction) -> Module:
-    """A module whose entry does what `inst` does, on parameters of its operands' shapes."""
-    module = Module(inst.name)
-    made: dict[Computation, Computation] = {}
-    for comp in _with_callees(inst.called):
-        made[comp] = rewriter.clone_computation(comp, module, called=made)
-    entry = module.add_computation("main")
-    operands = [entry.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=o.shape) for i, o in enumerate(inst.operands)]
-    entry.set_root(rewriter.clone_instruction(inst, entry, operands, called=[made[c] for c in inst.called]))
-    module.set_entry(entry)
-    return module
-
-
-def _with_callees(called: Sequence[Computation]) -> list[Computation]:
-    """Computations and all that they call, callees first."""
-    wanted: dict[Computation, None] = {}
-    stack = list(called)
-    while stack:
-        comp = stack.pop()
-        if comp not in wanted:
-            wanted[comp] = None
-            stack.extend(callees(comp))
-    return [c for c in called[0].module.computation_post_order() if c in wanted] if called else []
+    return HandlerUnit(EVALUATE, _evaluate(inst), reason, {"hlo": Deferred(lambda: str(outline(inst)))})
 
 
 def _evaluate(inst: Instruction) -> Handler:
@@ -78,7 +54,7 @@ def _evaluate(inst: Instruction) -> Handler:
 
 def _needs_execution(inst: Instruction) -> bool:
     """Whether an instruction, or one that it calls, asks for more than its operands."""
-    called = (i for comp in _with_callees(inst.called) for i in comp.instructions)
+    called = (i for comp in with_callees(inst.called) for i in comp.instructions)
     return any(_reaches_out(i) for i in (inst, *called))
 
 
