@@ -107,7 +107,7 @@ class Shape:
     Tuples: `element_type` is TUPLE and `tuple_shapes` holds the elements. Buffers: `tuple_shapes` holds the one array.
     """
 
-    __slots__ = ("_hash", "_text", "dims", "dynamic", "element_type", "layout", "rank", "tuple_shapes")
+    __slots__ = ("_bytes", "_hash", "_text", "dims", "dynamic", "element_type", "layout", "rank", "tuple_shapes")
 
     element_type: ElementType
     dims: tuple[int, ...]
@@ -115,6 +115,7 @@ class Shape:
     layout: Layout | None
     tuple_shapes: tuple[Shape, ...]
     rank: int
+    _bytes: int
     _hash: int
     _text: str | None
 
@@ -202,9 +203,12 @@ class Shape:
     @property
     def num_bytes(self) -> int:
         """Storage bytes (one byte for sub-byte elements), summed over a tuple's leaves; tokens and opaques are 0."""
-        if self.is_tuple or self.is_buffer:
-            return sum(s.num_bytes for s in self.tuple_shapes)
-        return self.num_elements * self.element_type.itemsize
+        if self._bytes < 0:
+            if self.is_tuple or self.is_buffer:
+                self._bytes = sum(s.num_bytes for s in self.tuple_shapes)
+            else:
+                self._bytes = self.num_elements * self.element_type.itemsize
+        return self._bytes
 
     def leaves(self) -> Iterator[tuple[tuple[int, ...], Shape]]:
         """(shape index, leaf shape) of every non-tuple leaf, in order. Iterative: nesting may be deep."""
@@ -352,7 +356,7 @@ def _make(
         shape = Shape.__new__(Shape)
         shape.element_type, shape.dims, shape.layout = element_type, dims, layout
         shape.dynamic, shape.tuple_shapes, shape.rank = dynamic, tuple_shapes, len(dims)
-        shape._hash, shape._text = hash(key), None
+        shape._hash, shape._text, shape._bytes = hash(key), None, -1
         _SHAPES[key] = shape
     return shape
 
