@@ -297,10 +297,12 @@ class _Replay:
 
     def _while(self, inst: Instruction) -> Nested:
         condition, body = inst.called
-        init = self._leaves(inst.operands[0])
-        for value in init:
-            self._read(value, inst)
-        phis = [v for v in self.dataflow.defines(inst) if v is not None]
+        state = self.dataflow.defines(inst)
+        for value, phi in zip(self.dataflow.values(inst.operands[0]), state, strict=True):
+            # What no trip changes is passed by: those who use it read it where it is.
+            if value is not None and phi is not None:
+                self._read(value, inst, "as its first state")
+        phis = [v for v in state if v is not None]
         for writes in (self.written[condition], self.written[body]):
             self._forget(writes, inst)
         self._become(phis, inst)
@@ -310,8 +312,10 @@ class _Replay:
             self._read(predicate, inst, "as its predicate")
         yield from self._part(inst, body)
         if not self.graph.is_shared(body):
-            for new, phi in zip(self.dataflow.values(body.root), self.dataflow.values(inst), strict=True):
-                self._next_state(inst, new, phi)
+            for new, phi in zip(self.dataflow.values(body.root), state, strict=True):
+                if new is not None and phi is not None:
+                    self._read(new, inst, "as its next state")
+                    self._check_merged(inst, new, phi)
         self._become(phis, inst)
 
     def _part(self, inst: Instruction, comp: Computation) -> Nested:
@@ -319,13 +323,6 @@ class _Replay:
             self._shared_call(inst, comp, [inst])
         else:
             yield self._walk(comp)
-
-    def _next_state(self, inst: Instruction, new: Value | None, phi: Value | None) -> None:
-        if new is None or phi is None:
-            return
-        self._read(new, inst, "as its next state")
-        if phi.instruction is inst:
-            self._check_merged(inst, new, phi)
 
     def _check_merged(self, inst: Instruction, source: Value, phi: Value) -> None:
         if source.size and self.assignment.slice_of(source) != self.assignment.slice_of(phi):
