@@ -104,7 +104,7 @@ class Values:
                     args = special_args(shapes) if special else random_args(shapes, 0)
                     with _Deadline(EVALUATE_SECONDS):
                         self.found.append((args, interp.run(self.module, args)))
-                except (XylaError, _LateError):
+                except (XylaError, _LateError, MemoryError):
                     continue
         return self.found
 
@@ -139,7 +139,7 @@ def judge(before: Values, outcome: Outcome) -> tuple[str, str]:
         try:
             with _Deadline(10 * EVALUATE_SECONDS):
                 got = interp.run(outcome.module, args)
-        except _LateError:
+        except (_LateError, MemoryError):
             continue
         except XylaError as error:
             return "mismatch", f"does not evaluate any more: {error.message}"
@@ -279,7 +279,7 @@ def _feed(pending: list[str], rows: list[dict[str, Any]], options: argparse.Name
                     break
                 process.stdin.write(path + "\n")
                 process.stdin.flush()
-                if len(pending) % 20 == 0:
+                if len(pending) % 100 == 0:
                     sys.stderr.write(f"\r{len(pending)} modules left   ")
                 if not _collect(process, process.stdout, rows):
                     rows.append({"file": path, "pass": _last_pass(rows, path), "kind": "crash", "why": "died or hung"})
