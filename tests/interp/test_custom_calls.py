@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.interp.hlo import one, run
+from xyla.support.status import XylaError
 
 RNG = np.random.default_rng(0)
 M = RNG.standard_normal((4, 4)).astype(np.float32)
@@ -20,6 +21,11 @@ def call(target: str, shape: str, operands: str, config: str = "{}") -> str:
 @pytest.mark.parametrize("target", ["Sharding", "MoveToHost", "annotate_device_placement", "LayoutConstraint"])
 def test_markers_pass_their_operand_on(target: str) -> None:
     assert one(P + call(target, "f32[4,4]", "p"), M).tolist() == M.tolist()
+
+
+def test_a_marker_that_would_change_the_shape_is_refused() -> None:
+    with pytest.raises(XylaError, match=r"MoveToHost gives its operand, f32\[4,4\]"):
+        run(P + call("MoveToHost", "f32[1,4]", "p"), M)
 
 
 def test_topk() -> None:

@@ -13,7 +13,7 @@ from xyla.interp.numeric import zero_of
 from xyla.interp.random_bits import threefry2x32
 from xyla.interp.session import Session
 from xyla.interp.table import TOKEN, Array, Kernel, Value
-from xyla.support.status import Status, XylaError
+from xyla.support.status import Status, XylaError, invalid
 
 
 @target(
@@ -22,6 +22,11 @@ from xyla.support.status import Status, XylaError
     "xla.sdy.PropagationBarrier", "PinToDevice", "PinToDeviceSram", "SetBound", "InsertedByPreviousStep",
 )  # fmt: skip
 def _identity(inst: Instruction, session: Session) -> Kernel:
+    if len(inst.operands) == 1:
+        shape = inst.operands[0].shape
+        if shape.is_array and inst.shape.is_array and not shape.same_dims(inst.shape):
+            target = inst.attrs.custom_call_target
+            raise invalid(f"{target} gives its operand, {shape}, which is not {inst.shape}", span=inst.span)
     return lambda *xs: xs if len(xs) != 1 else xs[0]
 
 
