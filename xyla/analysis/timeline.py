@@ -109,10 +109,8 @@ class LiveRanges:
         self._roots: dict[Value, list[tuple[Computation, int]]] = {}
         self._until = self._async_spans()
         self._note_roots()
-        given_up, donated = self._given_up()
-        self._segments: list[list[Segment]] = []
-        for value in dataflow.all_values:
-            self._segments.append(self._live(value, given_up, donated))
+        self._given_up, self._donated = self._parameters()
+        self._segments: list[list[Segment]] = [self._live(value) for value in dataflow.all_values]
 
     # -- questions ---------------------------------------------------------------------------------------------------
 
@@ -128,6 +126,12 @@ class LiveRanges:
     def region(self, value: Value) -> Computation:
         """The region it lives in."""
         return self.timeline.region(value.instruction.parent)
+
+    def outlives(self, value: Value) -> bool:
+        """Whether its memory is not the program's to give away at the end: a constant's, and a parameter's unless an
+        output is to live there.
+        """
+        return value.instruction.op in (ops.CONSTANT, ops.PARAMETER) and value not in self._given_up
 
     def overlap(self, a: Value, b: Value) -> bool:
         """Whether both are alive at one time; values of different regions always are."""
@@ -201,7 +205,7 @@ class LiveRanges:
                 break
         return self.timeline.span(self.timeline.region(start.parent))[1]
 
-    def _given_up(self) -> tuple[set[Value], set[Value]]:
+    def _parameters(self) -> tuple[set[Value], set[Value]]:
         """Entry parameters that may be overwritten: those that an output lives in, and those merely donated."""
         entry, values = self.dataflow.module.entry, self.dataflow.values
         aliased = {(a.parameter, a.leaf) for a in entry_aliases(self.dataflow.module)}
@@ -228,12 +232,10 @@ class LiveRanges:
             block[comp] = comp if own or site is None else block[site.instruction.parent]
         return block
 
-    def _live(self, value: Value, given_up: set[Value], donated: set[Value]) -> list[Segment]:
+    def _live(self, value: Value) -> list[Segment]:
         inst = value.instruction
         first, last = self.timeline.span(self.region(value))
-        if inst.op is ops.CONSTANT:
-            return [(first, last)]
-        if inst.op is ops.PARAMETER and value not in given_up and value not in donated:
+        if self.outlives(value) and value not in self._donated:
             return [(first, last)]
         if value.is_phi and inst.op is ops.WHILE:
             segments = self._live_state(value)
@@ -244,7 +246,7 @@ class LiveRanges:
         until = self._until.get(inst.parent)
         if until is not None:
             segments = merged([*segments, (segments[0][0], until)])
-        if value in donated:
+        if value in self._donated:
             # Its memory may be written to, but no output can live in it.
             segments = merged([*segments, (last, last)])
         return segments

@@ -215,6 +215,13 @@ class Computation:
         if self._names.get(inst.name) is inst:
             del self._names[inst.name]
 
+    def rename(self, inst: Instruction, name: str) -> None:
+        """Gives an instruction another name, one that is free here (for the rewriter)."""
+        assert self._names.get(name, inst) is inst
+        self.forget_name(inst)
+        inst.name = name
+        self._names[name] = inst
+
     def post_order(self) -> list[Instruction]:
         """Every instruction, operands and control predecessors first; storage order kept where it already is one.
 

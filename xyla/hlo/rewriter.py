@@ -81,6 +81,12 @@ def set_called(inst: Instruction, called: Sequence[Computation]) -> None:
     inst.parent.revision += 1
 
 
+def rename(inst: Instruction, name: str) -> None:
+    """Gives an instruction another name, which must be free in its computation."""
+    inst.parent.rename(inst, name)
+    inst.parent.revision += 1
+
+
 def replace_uses(old: Instruction, new: Instruction, where: Callable[[Instruction], bool] | None = None) -> None:
     """Makes every user of `old` (those `where` accepts) use `new`; the root moves too when `where` is None."""
     if old is new:
