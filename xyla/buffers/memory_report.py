@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xyla.analysis.dataflow import Value
+from xyla.analysis.timeline import Timeline
 from xyla.buffers.assignment import BufferAssignment, Kind
 from xyla.buffers.profile import Alive, Profile, text_of
 from xyla.hlo import ops
@@ -21,6 +22,7 @@ _CHEAP: frozenset[OpDef[Any]] = frozenset({
 # A value that waits for less of the schedule than this is not worth a suggestion, nor is one that saves less.
 _IDLE_SHARE = 0.1
 _WORTHWHILE = 0.02
+_MOST_WAITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,25 +140,63 @@ def _donations(profile: Profile) -> Iterable[Suggestion]:
                 break
 
 
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A value that nothing reads between two positions."""
+
+    value: Value
+    after: int
+    before: int
+    unread: bool
+
+    def text(self, timeline: Timeline) -> str:
+        """What it waits for, and what could be done instead."""
+        user = timeline.at(self.before)
+        by = f"%{user.name}" if user is not None else "the end"
+        return f"{self.value.name} {self.value.shape} waits for {by}: {_remedy(self.value, self.unread)}"
+
+
 def _idle(profile: Profile) -> Iterable[Suggestion]:
-    """Values that wait through the peak for a read much later: made again, or made later, they would not be there."""
+    """Values that wait through a peak: made again, or made later, they would not be there.
+
+    The largest at the highest peak goes first, then the largest at what is the highest peak then. Several are one
+    suggestion when only together they lower it.
+    """
     reads = _Reads(profile.assignment)
-    now = profile.peak_position
+    timeline = profile.assignment.timeline
+    use = profile.by_position()
+    now = int(use.max(initial=0))
+    taken: set[Value] = set()
+    texts: list[str] = []
+    for _ in range(_MOST_WAITS):
+        at = int(use.argmax())
+        wait = _largest_wait(profile, reads, profile.span[0] + at, taken)
+        if wait is None:
+            return
+        taken.add(wait.value)
+        texts.append(wait.text(timeline))
+        first = profile.span[0]
+        use[wait.after + 1 - first : wait.before - first] -= wait.value.size
+        lower = int(use.max())
+        if lower < now:
+            yield Suggestion(now - lower, "; and ".join(texts))
+            now, texts = lower, []
+
+
+def _largest_wait(profile: Profile, reads: _Reads, now: int, taken: set[Value]) -> _Wait | None:
     first, last = profile.span
     for alive in profile.alive(now):
-        value = alive.value
-        at = reads.of(value)
+        if alive.value in taken:
+            continue
+        at = reads.of(alive.value)
         following = bisect_right(at, now)
-        if following == len(at) or now in at:
+        made = profile.assignment.ranges.range(alive.value)[0]
+        if following == len(at) or now in (made, *at[following - 1 : following]):
             continue
-        made = profile.assignment.ranges.range(value)[0]
         previous = at[following - 1] if following else made
-        waits = at[following] - previous
-        if waits < _IDLE_SHARE * (last - first) or previous == now:
-            continue
-        user = profile.assignment.timeline.at(at[following])
-        by = f"%{user.name}" if user is not None else "the end"
-        yield Suggestion(alive.size, f"{value.name} {value.shape} waits for {by}: {_remedy(value, following == 0)}")
+        if at[following] - previous >= _IDLE_SHARE * (last - first):
+            return _Wait(alive.value, previous, at[following], following == 0)
+    return None
 
 
 def _remedy(value: Value, unused_so_far: bool) -> str:

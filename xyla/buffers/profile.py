@@ -6,10 +6,15 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
+
 from xyla.analysis.dataflow import Value
 from xyla.analysis.timeline import Segment, merged
 from xyla.buffers.assignment import BufferAssignment, Kind
 from xyla.hlo.module import Instruction
+
+Ints = npt.NDArray[np.int64]
 
 _CHANGING = (Kind.TEMP, Kind.LIVE_OUT)
 
@@ -74,6 +79,12 @@ class Profile:
         """Bytes in use at a position, without the fixed ones."""
         found = bisect_right(self._starts, position) - 1
         return self._bytes[found] if found >= 0 else 0
+
+    def by_position(self) -> Ints:
+        """Bytes in use at every position of the span, without the fixed ones."""
+        first, last = self.span
+        edges = np.clip(np.array([*self._starts, last + 1]), first, last + 1)
+        return np.repeat(np.array(self._bytes), np.diff(edges))
 
     @property
     def peak(self) -> int:

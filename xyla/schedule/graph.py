@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xyla.analysis.alias import CanShare, Pair, in_place_pairs
+from xyla.analysis.alias import CanShare, Pair, entry_aliases, in_place_pairs
 from xyla.analysis.call_graph import CONTROL_OPS
 from xyla.analysis.dataflow import WAITS, Dataflow, Leaves, Value, forwards
 from xyla.analysis.purity import Purity
@@ -66,6 +66,9 @@ class GraphBuilder:
         self._can_share = can_share
         self._purity = Purity()
         self._effects: dict[OpDef[Any], bool] = {}
+        root = dataflow.values(dataflow.module.entry.root)
+        # Outputs that live in an argument's memory.
+        self._in_arguments = {root[a.output] for a in entry_aliases(dataflow.module)}
 
     def build(self, comp: Computation, peaks: Mapping[Computation, int], *, in_loop: bool) -> Graph:
         """The graph of `comp`. `peaks`: bytes that each callee needs beside its arguments.
@@ -102,14 +105,13 @@ class GraphBuilder:
 
     # -- buffers -----------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _add_buffers(graph: Graph, numbers: dict[Value, int], values: Leaves) -> list[int]:
+    def _add_buffers(self, graph: Graph, numbers: dict[Value, int], values: Leaves) -> list[int]:
         """Numbers the values that are met for the first time; those of them that take memory of a run."""
         fresh = []
         for value in values:
             if value is None or value in numbers:
                 continue
-            if _is_external(value):
+            if value in self._in_arguments or _is_external(value):
                 numbers[value] = NO_BUFFER
                 continue
             number = numbers[value] = len(graph.sizes)

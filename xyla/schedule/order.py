@@ -27,8 +27,8 @@ Heuristic = Callable[[Graph], list[int]]
 # Beyond so many instructions a computation gets the cheap heuristics only, and beyond that its given order.
 SMALL = 20_000
 LARGE = 300_000
-_CHEAP: tuple[Heuristic, ...] = (given, bytes_freed)
-_ALL: tuple[Heuristic, ...] = (given, bytes_freed, depth_first, from_the_end, breadth_first)
+_CHEAP: tuple[Heuristic, ...] = (given, depth_first, from_the_end)
+_ALL: tuple[Heuristic, ...] = (given, depth_first, from_the_end, bytes_freed, breadth_first)
 # Overlapping communication with work is worth this much more memory, but never more than the given order takes.
 _OVERLAP = 1.1
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from xyla.clients.cli.common import FileArgument, FromOption
+from xyla.clients.cli.memory import memory
 from xyla.clients.cli.pass_commands import FpMode, FpOption, bisect, opt, validate
 from xyla.support.status import Status, XylaError
 
@@ -85,6 +86,7 @@ def run(
 app.command()(opt)
 app.command()(bisect)
 app.command()(validate)
+app.command()(memory)
 
 
 def _print_version(wanted: bool) -> None:
