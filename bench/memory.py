@@ -1,0 +1,68 @@
+"""Memory of the 50 models after the CPU's pipeline: heap against lower bound, schedule against the given order.
+
+    python -m bench.memory
+
+"given" is the heap of the same program in the order it came in. Sizes are in MiB.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from bench.tables import show
+from xyla.analysis.call_graph import CallGraph
+from xyla.buffers.assignment import BufferAssignment
+from xyla.buffers.pipeline import assign_buffers
+from xyla.compiler.optimise import optimise
+from xyla.formats.detect import load_file
+from xyla.hlo import ops, rewriter
+from xyla.hlo.module import Module
+from xyla.lowering.layouts import agree
+from xyla.testing import data
+from xyla.testing.data import Model
+
+WITHIN = 1.05
+
+
+def optimised(model: Model) -> Module:
+    """The model after the passes that a compilation runs."""
+    module = load_file(model.hlo.read_bytes(), str(model.hlo))
+    assert isinstance(module, Module)
+    return agree(optimise(module, "default").module)
+
+
+def in_given_order(module: Module) -> BufferAssignment:
+    """The buffers of a module that keeps the order it is stored in."""
+    for comp in module.computations.values():
+        rewriter.restore_order(comp)
+    module.config.is_scheduled = True
+    return assign_buffers(module)
+
+
+def loop_copies(module: Module) -> int:
+    """Copies in the bodies and conditions of loops."""
+    graph = CallGraph(module)
+    return sum(inst.op is ops.COPY for comp in graph.control if graph.depth(comp) for inst in comp.instructions)
+
+
+def main() -> None:
+    """Prints the table; exits with 1 when two models or more are not within 5%, or a schedule is worse than given."""
+    rows, far, worse = [], 0, 0
+    for model in data.models():
+        module = optimised(model)
+        given = in_given_order(rewriter.clone_module(module)).stats
+        copies = loop_copies(module)
+        stats = assign_buffers(module).stats
+        ratio = stats.temporaries / stats.lower_bound if stats.lower_bound else 1.0
+        far += ratio > WITHIN
+        worse += stats.lower_bound > given.lower_bound
+        sizes = (stats.lower_bound, stats.temporaries, given.lower_bound, given.temporaries)
+        mib = [size / 2**20 for size in sizes]
+        rows.append((model.name, *mib[:2], ratio, *mib[2:], loop_copies(module) - copies))
+    columns = ("model", "bound", "heap", "ratio", "bound, given", "heap, given", "copies in loops")
+    show(f"{len(rows) - far} of {len(rows)} within 5% of the bound; {worse} worse than the given order", columns, rows)
+    sys.exit(far > 2 or worse > 0)
+
+
+if __name__ == "__main__":
+    main()
