@@ -35,7 +35,7 @@ class CopyInsertion(Pass):
         ROOT t = tuple(x, y)                           ==>    y = f32[8] dynamic-update-slice(c, u, i)
                                                               ROOT t = tuple(x, y)
 
-    It works on the schedule and keeps it; a module without one is taken in its stored order, which becomes its schedule.
+    It works on the schedule and keeps it; a module without one is taken in its stored order, which becomes it.
     `can_share` is the target's hook: which results may be written over an operand, so that `i + 1` can replace `i`.
     The result is proved right by a replay of the program on its buffers. The copies are no option: without them the
     program is wrong, so a rewrite limit does not stop them.
