@@ -197,10 +197,12 @@ class Lowerer:
         in_types = [array_type(s) for o in operands for _, s in o.shape.leaves() if s.is_array]
         out_types = [array_type(s) for _, s in inst.shape.leaves() if s.is_array]
 
+        where = inst.span.where() if inst.span is not None else ""
+
         def make() -> Step:
             ins = tuple((b.where(), t) for b, t in zip(inputs, in_types, strict=True))
             outs = tuple((b.where(), t) for b, t in zip(outputs, out_types, strict=True))
-            return CustomCallStep(inst.name, unit.target, ins, outs, unit.attributes, unit.reason, unit.handler)
+            return CustomCallStep(inst.name, unit.target, ins, outs, unit.attributes, unit.reason, unit.handler, where)
 
         self._defer(out, make)
 

@@ -159,7 +159,9 @@ class _Reader:
         size = _size(type_)
         number, output, constant = (entry.get(k) for k in ("lmhlo.params", "lmhlo.output_index", "lmhlo.constant_name"))
         if isinstance(number, mlir.IntegerAttr):
-            return Allocation(AllocationKind.PARAMETER, size, number.value)
+            return Allocation(
+                AllocationKind.PARAMETER, size, number.value, is_written=entry.get("lmhlo.written") is not None
+            )
         if output is not None:
             index = dense.ints(output) or (0,)
             return Allocation(AllocationKind.OUTPUT, size, index[0])

@@ -169,6 +169,8 @@ class _Writer:
         match a.kind:
             case AllocationKind.PARAMETER:
                 entries.append(("lmhlo.params", mlir.IntegerAttr(a.index, INDEX)))
+                if a.is_written:
+                    entries.append(("lmhlo.written", mlir.UNIT))
             case AllocationKind.CONSTANT:
                 entries.append(("lmhlo.constant_name", mlir.StringAttr(self._constant(number))))
             case AllocationKind.OUTPUT:

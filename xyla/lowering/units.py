@@ -12,10 +12,13 @@ from xyla.runtime.program import Attribute, GemmCall
 
 @dataclass(frozen=True, slots=True)
 class HandlerUnit:
-    """Call `target` of the custom-call registry (`handler` is that function, prepared), and why there is no kernel."""
+    """Call `target` of the custom-call registry, and why there is no kernel.
+
+    handler: that function, prepared; None leaves that to the executable, which asks the registry.
+    """
 
     target: str
-    handler: Handler
+    handler: Handler | None
     reason: str
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
 

@@ -46,11 +46,18 @@ class Binder:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._parameter = {a.index: i for i, a in enumerate(program.allocations) if a.kind is AllocationKind.PARAMETER}
+        returned = {o.slice.allocation for o in program.outputs}
+        # Those that are returned too get their copy with the results.
+        self._written = {
+            a for a, i in self._parameter.items() if program.allocations[i].is_written and i not in returned
+        }
 
     @property
     def is_plain(self) -> bool:
-        """Whether every result has a whole allocation of its own."""
+        """Whether every result has a whole allocation of its own, and no argument is written to."""
         program = self.program
+        if self._written:
+            return False
         used = [o.slice.allocation for o in program.outputs]
         return len(set(used)) == len(used) and all(
             program.allocations[o.slice.allocation].kind is AllocationKind.OUTPUT and o.slice.offset == 0
@@ -69,6 +76,8 @@ class Binder:
             if not 0 <= index < len(wanted):
                 raise invalid(f"argument {index} is donated, {self.program.name} takes {len(wanted)}")
         bound.arguments = [self._argument(i, a, bound) for i, a in enumerate(args)]
+        for i in sorted(self._written.difference(donated)):
+            bound.arguments[i] = np.array(bound.arguments[i])
         for i, array in enumerate(bound.arguments):
             if i in self._parameter:
                 bound.bases[self._parameter[i]] = array.ctypes.data

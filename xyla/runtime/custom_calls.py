@@ -39,25 +39,29 @@ Prepare = Callable[[CustomCallStep], Handler]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One name: how its steps are prepared, and what they take."""
+    """One name: how its steps are prepared, what they take, and whether HLO may name it."""
 
     prepare: Prepare
     signature: Signature = ANY
+    in_hlo: bool = False
 
 
 _TARGETS: dict[str, Target] = {}
 # The library's calls are imported when a program first names one.
+# The call by which programs reach what users registered.
+OUTSIDE = "xla.gpu.custom_call"
 _LIBRARY, _LIBRARY_MODULE = "xla.gpu.", "xyla.runtime.library_calls"
 
 
-def register(target: str, prepare: Prepare, signature: Signature = ANY) -> None:
+def register(target: str, prepare: Prepare, signature: Signature = ANY, *, in_hlo: bool = False) -> None:
     """Makes `target` known; the last registration of a name counts. `signature` is checked before `prepare` is called.
 
+    in_hlo: HLO's custom-call may name it too (what users register); else only steps of programs do.
     Raises INVALID_ARGUMENT for an empty name.
     """
     if not target:
         raise invalid("a custom call needs a name")
-    _TARGETS[target] = Target(prepare, signature)
+    _TARGETS[target] = Target(prepare, signature, in_hlo)
 
 
 def unregister(target: str) -> None:
@@ -77,6 +81,12 @@ def find(target: str) -> Target | None:
     return _TARGETS.get(target)
 
 
+def in_hlo(target: str) -> bool:
+    """Whether HLO's custom-call finds a registered function under this name."""
+    found = _TARGETS.get(target)
+    return found is not None and found.in_hlo
+
+
 def signature_of(target: str) -> Signature:
     """The signature of a name; that of an unknown one allows anything."""
     found = find(target)
@@ -89,7 +99,7 @@ def handler_of(step: CustomCallStep) -> Handler:
     Raises UNIMPLEMENTED, with the nearest known name, for an unknown target, INVALID_ARGUMENT when the attributes, the
     arguments or the results are not those of the target's signature.
     """
-    where = _where(step)
+    where = where_of(step)
     if step.prepared is not None:
         return step.prepared
     target = find(step.target)
@@ -107,12 +117,12 @@ def handler_of(step: CustomCallStep) -> Handler:
 
 def attributes_of(step: CustomCallStep) -> dict[str, Any]:
     """The attributes of a step as its target's signature types them. Raises INVALID_ARGUMENT."""
-    return signature_of(step.target).decode(step.attributes, f"{_where(step)} ({step.target})")
+    return signature_of(step.target).decode(step.attributes, f"{where_of(step)} ({step.target})")
 
 
 def guarded(step: CustomCallStep, handler: Handler) -> Handler:
     """A handler whose failures become errors that name the step, the target and the place in the source."""
-    where = f"{_where(step)}: the custom call {_called(step)!r} failed"
+    where = f"{where_of(step)}: the custom call {_called(step)!r} failed"
 
     def run(context: CallContext, arrays: Sequence[Array]) -> Sequence[Array]:
         try:
@@ -128,5 +138,6 @@ def _called(step: CustomCallStep) -> str:
     return name if isinstance(name, str) else step.target
 
 
-def _where(step: CustomCallStep) -> str:
+def where_of(step: CustomCallStep) -> str:
+    """How errors name a step: where the source states it, where that is known, and its name."""
     return f"{step.location}: %{step.name}" if step.location else f"%{step.name}"

@@ -49,12 +49,18 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of memory. `size` in bytes. `index`: parameter leaf or output leaf number. `data`: a constant's bytes."""
+    """A piece of memory. `size` in bytes. `index`: parameter leaf or output leaf number. `data`: a constant's bytes.
+
+    on_host: where host and device differ, the host's memory: scalars on its stack, constants that no argument carries.
+    is_written: a parameter that a run writes to; the caller's array is copied unless it is donated.
+    """
 
     kind: AllocationKind
     size: int
     index: int = -1
     data: npt.NDArray[np.uint8] | None = None
+    on_host: bool = False
+    is_written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
