@@ -153,7 +153,7 @@ class LoadedExecutable:
         outputs = sum(o.slice.size for o in program.outputs)
         aliased = outputs - sizes[AllocationKind.OUTPUT]
         return CompiledMemoryStats(
-            0,
+            executable.generated_code_bytes,
             sizes[AllocationKind.PARAMETER],
             outputs,
             aliased,
@@ -186,7 +186,7 @@ def _run(
     assert world is not None
 
     def part() -> list[Array]:
-        return executable.execute([g() for g in given], options)
+        return executable.execute([g() for g in given], options, donate=frozenset(donations))
 
     try:
         results: list[Array] = take_part(world, participant, part)
