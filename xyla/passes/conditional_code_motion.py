@@ -9,6 +9,7 @@ from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
+from xyla.passes.branch_sinking import sink_operands
 from xyla.passes.inlining import own, sweep
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
@@ -28,7 +29,10 @@ class ConditionalCodeMotion(Pass):
 
         power(c, c), c = conditional(p, x, y), f = {a -> a + 1}, ...      ==>      f = {a -> power(a + 1, a + 1)}, ...
 
-    A copy moves in where it undoes the copy that a branch ends with.
+    A copy moves in where it undoes the copy that a branch ends with. Element-wise work on the operand of one branch
+    that nothing else reads moves into the branch, and is done only when that runs:
+
+        conditional(p, (sin(x)), ...), f = {a -> a.0 * 2}     ==>     conditional(p, (x), ...), f = {a -> sin(a.0) * 2}
 
     Conditionals with control dependencies, and those whose tuple is used as a whole by more than the caller, stay.
     """
@@ -42,6 +46,7 @@ class ConditionalCodeMotion(Pass):
             for inst in [i for i in comp.post_order() if i.op is ops.CONDITIONAL]:
                 while _move_out(inst, ctx) or _move_in(inst, ctx):
                     changed = True
+                changed |= sink_operands(inst, ctx)
         return changed
 
 
