@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xyla import interp
-    from xyla.clients.api import Executable, compile, load, run
+    from xyla.clients.api import Executable, compile, load, load_executable, run
     from xyla.clients.buffer import Buffer
     from xyla.clients.client import Client, CompileOptions, Device, DeviceAssignment, Memory
     from xyla.clients.loaded_executable import LoadedExecutable
@@ -35,6 +35,7 @@ __all__ = [
     "compile",
     "interp",
     "load",
+    "load_executable",
     "register_custom_call",
     "run",
 ]
@@ -50,6 +51,7 @@ _HOME = {
     "Executable": "xyla.clients.api",
     "compile": "xyla.clients.api",
     "load": "xyla.clients.api",
+    "load_executable": "xyla.clients.api",
     "run": "xyla.clients.api",
     "register_custom_call": "xyla.runtime.user_calls",
     "Status": "xyla.support.status",

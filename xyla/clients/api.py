@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,14 +14,17 @@ import numpy.typing as npt
 from xyla.clients.devices import Job
 from xyla.formats.detect import load_file
 from xyla.hlo.module import Module
+from xyla.runtime.custom_calls import find
+from xyla.runtime.engine_interpreted import Interpreter
 from xyla.runtime.executable import Executable
+from xyla.runtime.program import CustomCallStep, Program, all_steps
 from xyla.support.status import invalid
 
 if TYPE_CHECKING:
     from xyla.compiler.driver import CompileOptions
 
 ENGINES = ("compiled", "interpreted", "reference")
-__all__ = ["ENGINES", "Executable", "compile", "load", "run"]
+__all__ = ["ENGINES", "Executable", "compile", "load", "load_executable", "run"]
 
 
 def load(source: str | bytes | os.PathLike[str], name: str | None = None, *, kind: str | None = None) -> Any:
@@ -91,7 +95,7 @@ def run(
 ) -> list[np.ndarray[Any, Any]]:
     """Loads, compiles and runs a program; returns one array an output leaf.
 
-    Engines: "compiled" (default), "interpreted" (the step list; so far the same as compiled), "reference".
+    Engines: "compiled" (default), "interpreted" (the same steps one by one from Python, bit-equal), "reference".
     replicas, partitions: override the program's own counts. With more than one device in all, each argument has a
     leading device dimension (or none: every device gets it) and so has each result. infeed: what each device's infeeds
     take, in order. outfeed: a list that receives what device 0 feeds out.
@@ -106,9 +110,11 @@ def run(
     arrays = [np.asarray(a) for a in args]
     module = as_module(source, arrays, bind_values=True)
     job = Job(module, replicas, partitions, infeed)
+    executable = compile(module if job.plain else job.module)
+    executable.use(Interpreter() if engine == "interpreted" else None)
     if job.plain:
-        return compile(module)(*arrays)
-    results = job.run(compile(job.module), arrays)
+        return executable(*arrays)
+    results = job.run(executable, arrays)
     if outfeed is not None:
         outfeed.extend(job.feeds[0].outfeed)
     return results
@@ -125,3 +131,21 @@ def as_module(source: Any, args: Sequence[npt.ArrayLike] = (), *, bind_values: b
     from xyla import interp
 
     return interp.to_module(program, args, bind_values=bind_values)
+
+
+def load_executable(path: str | os.PathLike[str]) -> Executable:
+    """An executable from a file that `Executable.save` wrote, without compiling anything.
+
+    Raises NOT_FOUND for no file, INVALID_ARGUMENT for another kind of file, DATA_LOSS for a damaged one, and
+    FAILED_PRECONDITION for one that another version of xyla wrote, or for another CPU.
+    """
+    from xyla.runtime import aot
+
+    return aot.load(path, _know_calls)
+
+
+def _know_calls(program: Program) -> None:
+    """Registers what the compiler lets programs call, if this one calls it."""
+    calls = [step.target for step in all_steps(program) if isinstance(step, CustomCallStep)]
+    if any(find(target) is None for target in calls):
+        importlib.import_module("xyla.compiler.handlers")

@@ -10,14 +10,15 @@ from pathlib import Path
 from time import perf_counter
 
 from xyla.codegen.kernel import KernelSpec
-from xyla.compiler.handlers import handler_for, module_unit
+from xyla.compiler.handlers import module_unit
 from xyla.compiler.optimise import DEFAULT, Optimised, optimise
+from xyla.compiler.units import unit_of
 from xyla.hlo import ops
-from xyla.hlo.module import Instruction, Module
+from xyla.hlo.module import Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.hlo_to_program import Lowerer
 from xyla.lowering.layouts import agree
-from xyla.lowering.units import HandlerUnit, Unit
+from xyla.lowering.units import HandlerUnit
 from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
 from xyla.runtime.executable import Executable, Stats
@@ -73,7 +74,7 @@ class Compilation:
     @cached_property
     def _lowerer(self) -> Lowerer:
         emitter = CpuEmitter()
-        return Lowerer(self.lowered_from, lambda inst: _unit(emitter, inst))
+        return Lowerer(self.lowered_from, lambda inst: unit_of(emitter, inst))
 
     @cached_property
     def program(self) -> Program:
@@ -96,12 +97,13 @@ class Compilation:
             _dump(self.options.dump_to, self.lowered_from, self._lowerer.sources)
         store = default_store()
         hits = store.stats.disk_hits + store.stats.reused
-        kernels = store.load(self.kernel_sources)
+        sources = self.kernel_sources
+        kernels = store.load(sources)
         stats = _stats(self.lowered_from, self._lowerer)
         done = self._optimised
         stats.pass_times, stats.rewrites, stats.passes_ms = done.pass_times, done.rewrites, done.total_ms
         stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
-        executable = Executable(program, [k.address for k in kernels], stats, keep_alive=store)
+        executable = Executable(program, [k.address for k in kernels], stats, store, sources)
         stats.compile_ms = (perf_counter() - self._start) * 1e3
         return executable
 
@@ -115,11 +117,6 @@ def compile_module(
 ) -> Executable:
     """The executable of a module; see `CompileOptions` and `Compilation`."""
     return Compilation(module, CompileOptions(passes, fp, Path(dump_to) if dump_to else None)).executable
-
-
-def _unit(emitter: CpuEmitter, inst: Instruction) -> Unit:
-    made = emitter.emit(inst)
-    return handler_for(inst, made) if isinstance(made, str) else made
 
 
 def _stats(module: Module, lowerer: Lowerer) -> Stats:

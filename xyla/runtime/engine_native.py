@@ -16,8 +16,9 @@ from xyla.runtime.blas import blas_threads
 from xyla.runtime.execution import Execution, State, custom_call
 from xyla.runtime.host_program import Encoder, Words
 from xyla.runtime.host_program_ir import Failure, Word, interpreter_source
-from xyla.runtime.objects import Kernel, default_store
+from xyla.runtime.objects import Kernel, KernelSource, default_store
 from xyla.runtime.pool import shared_pool
+from xyla.runtime.pool_ir import worker_source
 from xyla.runtime.program import AllocationKind, KernelStep, Program, all_steps
 from xyla.support.status import internal
 
@@ -29,6 +30,11 @@ _SHORT_STEPS, _SHORT_BYTES = 64, 1 << 16
 def _interpreter() -> Kernel:
     (kernel,) = default_store().load([interpreter_source()])
     return kernel
+
+
+def support_sources() -> list[KernelSource]:
+    """What running any program needs besides its kernels; saved executables hold it too."""
+    return [interpreter_source(), worker_source()]
 
 
 def _run_custom_call(execution: Execution, index: int) -> int:

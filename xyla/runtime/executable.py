@@ -7,9 +7,10 @@ at once: an execution's only state is its `State`, of which idle ones are kept, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter_ns
 from typing import Any
 from weakref import WeakSet
@@ -18,12 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from xyla.runtime.allocator import Allocator, Lease, host_allocator
+from xyla.runtime.aot_codec import fingerprint
 from xyla.runtime.binding import Binder, Bound, empty_type, finish
 from xyla.runtime.constants import POOL
 from xyla.runtime.engine_interpreted import Interpreter
 from xyla.runtime.engine_native import Fragments, NativeEngine
 from xyla.runtime.execution import Execution, State
 from xyla.runtime.host_program_ir import Word
+from xyla.runtime.llvm_compile import KernelSource
 from xyla.runtime.numpy_layout import readable
 from xyla.runtime.pool import host_threads
 from xyla.runtime.program import AllocationKind, ArrayType, Deferred, Program
@@ -62,10 +65,21 @@ class Stats:
 class Executable:
     """A compiled program. Call it with one array a parameter leaf; it returns one array an output leaf."""
 
-    def __init__(self, program: Program, kernels: Sequence[int], stats: Stats, keep_alive: object = None) -> None:
-        """`kernels`: addresses, in the order of `program.kernel_names`. `keep_alive` owns their code."""
+    def __init__(
+        self,
+        program: Program,
+        kernels: Sequence[int],
+        stats: Stats,
+        keep_alive: object = None,
+        sources: Sequence[KernelSource] = (),
+    ) -> None:
+        """`kernels`: addresses, in the order of `program.kernel_names`. `keep_alive` owns their code.
+
+        sources: the kernels' text, in the same order; without it the executable cannot be saved.
+        """
         self.program = program
         self.stats = stats
+        self.sources = tuple(sources)
         self._keep_alive = keep_alive
         program.allocations[:] = [
             a if a.data is None else replace(a, data=POOL.share(a.data)) for a in program.allocations
@@ -79,12 +93,11 @@ class Executable:
         self._max_idle = 1 if heavy else 2 * host_threads()
         self._makers = [_maker(o.type) for o in program.outputs]
         self._is_plain = self._binder.is_plain
-        code = self._native.code
-        # One call of native code does everything: nothing to be held for BLAS, nobody to call back.
         self._is_readable = readable()
-        self._is_direct = self._is_plain and self._is_readable and not code.uses_blas and not code.custom_calls
+        self._is_direct = False  # whether one call of native code does everything
+        self.use(None)
         self.report: Deferred | None = None
-        self._fragments: Fragments | None = None
+        self.saved: memoryview | None = None  # the file that it was loaded from
         _ALIVE.add(self)
 
     def __call__(self, *args: npt.ArrayLike) -> list[Array]:
@@ -109,16 +122,15 @@ class Executable:
         options: RunOptions = DEFAULT_OPTIONS,
         *,
         donate: Collection[int] = (),
-        interpreter: Interpreter | None = None,
     ) -> list[Array]:
         """Runs the program on logical arrays, one a parameter leaf in order.
 
-        donate: leaves whose memory the program may keep for results. interpreter: runs the steps one by one in Python
-        instead of natively. Raises INVALID_ARGUMENT naming the parameter on a wrong count, dtype or shape, or when an
-        argument that must be donated is not; RESOURCE_EXHAUSTED when there is no memory, with what the program needs.
-        Arguments are as they were when it fails before the first step; what was allocated is given back.
+        donate: leaves whose memory the program may keep for results. Raises INVALID_ARGUMENT naming the parameter on a
+        wrong count, dtype or shape, or when an argument that must be donated is not; RESOURCE_EXHAUSTED when there is
+        no memory, with what the program needs. Arguments are as they were when it fails before the first step; what
+        was allocated is given back.
         """
-        if self._is_plain and options.allocator is None and not donate and interpreter is None:
+        if self._is_plain and options.allocator is None and not donate:
             return self._run_plain(tuple(args), options)
         bound, state = Bound([]), None
         allocator: Allocator = options.allocator or host_allocator()
@@ -127,7 +139,7 @@ class Executable:
             state = self._take_state(options)
             self._binder.results(bound, allocator, options.device_ordinal, donate)
             self._place(state, bound)
-            self._run(Execution(state, options, self._native.calls), interpreter)
+            self._run(Execution(state, options, self._native.calls))
         except BaseException as error:
             bound.release()
             self._explain(error)
@@ -138,6 +150,17 @@ class Executable:
                 self._give_back(state, options)
         return finish(self.program, bound)
 
+    def use(self, interpreter: Interpreter | None) -> None:
+        """From now on runs the steps one by one from Python; None: natively again."""
+        self._interpreter = interpreter
+        code = self._native.code
+        simple = self._is_plain and not code.uses_blas and not code.custom_calls
+        self._is_direct = simple and self._is_readable and interpreter is None
+
+    @cached_property
+    def _fragments(self) -> Fragments:
+        return Fragments(self._native)
+
     def _run_plain(self, args: tuple[npt.ArrayLike, ...], options: RunOptions) -> list[Array]:
         """A run whose results are new arrays: native code looks at the arguments, Python only at unusual ones."""
         state = self._idle.pop() if self._idle else self._new_state()
@@ -145,7 +168,7 @@ class Executable:
             outs = tuple([make() for make in self._makers])
             if self._is_readable:
                 state.words[Word.ARGS], state.words[Word.OUTS] = id(args), id(outs)
-                status = self._run(Execution(state, options, self._native.calls), None)
+                status = self._run(Execution(state, options, self._native.calls))
                 if status == 0:
                     return list(outs)
             bound = Bound([])
@@ -154,7 +177,7 @@ class Executable:
             for i, output in enumerate(self.program.outputs):
                 bound.bases[output.slice.allocation] = outs[i].ctypes.data
             self._place(state, bound)
-            self._run(Execution(state, options, self._native.calls), None)
+            self._run(Execution(state, options, self._native.calls))
             return list(outs)
         except MemoryError as error:
             self._explain(error)
@@ -162,16 +185,14 @@ class Executable:
         finally:
             self._keep(state)
 
-    def _run(self, execution: Execution, interpreter: Interpreter | None) -> int:
+    def _run(self, execution: Execution) -> int:
         """Runs; a status other than 0 says that native code does not take the arguments as they are."""
         profile = execution.options.profile
         start = perf_counter_ns() if profile is not None else 0
-        if interpreter is None:
+        if self._interpreter is None:
             status = self._native.run(execution)
         else:
-            if self._fragments is None:
-                self._fragments = Fragments(self._native)
-            status = interpreter.run(self._native, self._fragments, execution)
+            status = self._interpreter.run(self._native, self._fragments, execution)
         if profile is not None:
             profile.record(self.program.name, start, perf_counter_ns())
         return status
@@ -234,6 +255,17 @@ class Executable:
             if sizes:
                 lines.append(f"  {kind.value}: {sum(sizes)} bytes in {len(sizes)} allocations")
         return "\n".join(lines)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for programs that do the same with the same kernels and constants."""
+        return fingerprint(self.program)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes it to a file that `xyla.load_executable` and `xyla run` load without compiling; see `aot.save`."""
+        from xyla.runtime import aot
+
+        aot.save(self, path)
 
     @property
     def generated_code_bytes(self) -> int:

@@ -142,7 +142,7 @@ class ObjectStore:
             image = self.cache.read(group)
             if image is None:
                 continue
-            self._link(image, names)
+            self._link([image], names)
             self.stats.disk_hits += len(names)
             for name in names:
                 del missing[name]
@@ -151,18 +151,11 @@ class ObjectStore:
         if not missing:
             return
         start = perf_counter()
-        pending = list(missing.items())
-        groups = [pending[at : at + GROUP] for at in range(0, len(pending), GROUP)]
-        texts = [module_text(source for _, source in group) for group in groups]
-        if len(pending) > PARALLEL_FROM:
-            images = compile_in_parallel(texts)
-        else:
-            images = [compile_ir(text) for text in texts]
+        images = compile_images(list(missing.values()))
         self.stats.compile_seconds += perf_counter() - start
-        self.stats.compiled += len(pending)
-        for group, image in zip(groups, images, strict=True):
-            names = [name for name, _ in group]
-            self._link(image, names)
+        self.stats.compiled += len(missing)
+        for names, image in images:
+            self._link([image], names)
             self._remember(image, names)
 
     def _remember(self, image: bytes, names: list[str]) -> None:
@@ -177,9 +170,18 @@ class ObjectStore:
         digest = hashlib.sha256(f"{host().key}|{symbol}".encode()).hexdigest()[:32]
         return f"k/{digest[:2]}/{digest[2:]}"
 
-    def _link(self, image: bytes, names: list[str]) -> None:
+    def adopt(self, images: Sequence[bytes], symbols: Sequence[str]) -> list[Kernel]:
+        """The kernels of these symbols, from objects that were compiled before; what is loaded already is not again."""
+        with self._lock:
+            if any(name not in self._loaded for name in symbols):
+                self._link(images, list(symbols))
+            return [self._loaded[name] for name in symbols]
+
+    def _link(self, images: Sequence[bytes], names: list[str]) -> None:
         start = perf_counter()
-        library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+        library = llvm.JITLibraryBuilder().add_current_process()
+        for image in images:
+            library.add_object_img(image)
         for name in names:
             library.export_symbol(name)
         tracker = library.link(self._jit, f"xyla{next(self._serial)}")
@@ -187,6 +189,14 @@ class ObjectStore:
         for name in names:
             self._loaded[name] = Kernel(name, tracker[name], loaded)
         self.stats.link_seconds += perf_counter() - start
+
+
+def compile_images(sources: Sequence[KernelSource]) -> list[tuple[list[str], bytes]]:
+    """Compiles kernels of different texts, several to a module: (symbols, object) of each."""
+    groups = [sources[at : at + GROUP] for at in range(0, len(sources), GROUP)]
+    texts = [module_text(group) for group in groups]
+    images = compile_in_parallel(texts) if len(sources) > PARALLEL_FROM else [compile_ir(text) for text in texts]
+    return [([s.symbol for s in group], image) for group, image in zip(groups, images, strict=True)]
 
 
 @cache
@@ -208,6 +218,7 @@ __all__ = [
     "KernelSource",
     "ObjectStore",
     "cache_dir",
+    "compile_images",
     "compile_ir",
     "compile_kernels",
     "default_store",
