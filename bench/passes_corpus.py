@@ -165,9 +165,9 @@ def _kept_arguments(before: Module, after: Module, args: list[Array]) -> list[Ar
 def lenient(pass_: Pass | Pipeline, values: Values, outcome: Outcome, fp: Fp) -> bool:
     """Whether a difference beyond tolerance is one that was asked for.
 
-    That is: a rule marked as value-changing took part, and without such rules (strict) the values are right, or take too
-    long to find; or the pass computes in another precision, which is what it is for. A program may amplify one rounding
-    without bounds.
+    That is: a rule marked as value-changing took part, and without such rules (strict) the values are right, or take
+    too long to find; or the pass computes in another precision, which is what it is for. A program may amplify one
+    rounding without bounds.
     """
     if pass_.name.startswith(WIDENING):
         return True
