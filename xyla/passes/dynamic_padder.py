@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from xyla.analysis.dynamic_dimensions import DynamicDimensions
+from xyla.analysis.dynamic_rules import Known
+from xyla.analysis.sizes import Kind, Size
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Val, non_fusion_computations
 from xyla.passes.padding import indexing, repacking, rules, windows  # noqa: F401  (they fill the table)
 from xyla.passes.padding.interfaces import carry_sizes
-from xyla.passes.padding.twin import PAD, Padded, Twin, enter, leave
+from xyla.passes.padding.twin import PAD, Measured, Padded, Twin, enter, leave
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import NotPermitted, Rewrite, erase_dead
-from xyla.support.status import unimplemented
+from xyla.support.dtypes import S32
+from xyla.support.status import XylaError, internal, unimplemented
 
 
 @register
@@ -52,6 +57,9 @@ class _Padder:
         self.ctx = ctx
         self.slice_output = slice_output
         self.twins: dict[Instruction, Twin] = {}
+        self.known = DynamicDimensions(comp)
+        # The instruction of each size that has been needed.
+        self.measures: dict[Size, Val] = {}
 
     def run(self) -> bool:
         concerned = set(_concerned(self.comp))
@@ -81,8 +89,11 @@ class _Padder:
             rule = PAD.get(inst.op)
             if rule is None:
                 raise unimplemented(f"dynamic-padder does not pad {inst.op.name!r}: {PAD.why(inst.op)}", span=inst.span)
-            twin = rule(b, inst, [self._twin(b, o) for o in inst.operands])
+            operands = [self._twin(b, o) for o in inst.operands]
+            twin = rule(b, inst, operands, {} if _brings_sizes(inst) else self._measured(b, self._known(inst)))
         self.twins[inst] = twin
+        if inst.op is ops.PARAMETER or _brings_sizes(inst):
+            self._remember(self._known(inst), twin)
         if not inst.shape.is_dynamic and _has_sizes(twin):
             if inst.is_root:
                 why = f"{inst.op.name} is declared {inst.shape}, but is as dynamic as its operand"
@@ -96,6 +107,53 @@ class _Padder:
         elif inst.is_root:
             self.comp.set_root(self._leave(b, twin).inst)
 
+    def _known(self, inst: Instruction) -> Known:
+        try:
+            return self.known.of(inst)
+        except XylaError as error:
+            raise XylaError(error.status, f"dynamic-padder: {error.message}", span=error.span) from None
+
+    def _remember(self, known: Known, twin: Twin) -> None:
+        """The sizes that a value brings along are those that its twin has."""
+        if isinstance(known, list) and isinstance(twin, list):
+            for part, own in zip(known, twin, strict=True):
+                self._remember(part, own)
+        elif isinstance(twin, Padded) and not isinstance(known, list):
+            self.measures.update({size: twin.sizes[d] for d, size in known.items() if d in twin.sizes})
+
+    def _measured(self, b: Builder, known: Known) -> Measured:
+        """Instructions that compute known sizes."""
+        if isinstance(known, list):
+            return [self._measured(b, part) for part in known]
+        return {d: self._measure(b, size) for d, size in known.items()}
+
+    def _measure(self, b: Builder, size: Size) -> Val:
+        stack = [size]
+        while stack:
+            top = stack[-1]
+            todo = [a for a in top.args if a not in self.measures]
+            if todo and top not in self.measures:
+                stack.extend(todo)
+                continue
+            stack.pop()
+            if top not in self.measures:
+                self.measures[top] = self._computed(b, top)
+        return self.measures[size]
+
+    def _computed(self, b: Builder, size: Size) -> Val:
+        if size.kind is Kind.CONSTANT:
+            return b.scalar(size.value, S32)
+        if size.kind is Kind.SCALAR:
+            assert size.source is not None
+            twin = self.twins.get(size.source)
+            return twin.value if isinstance(twin, Padded) else b.val(size.source)
+        if size.kind is Kind.GIVEN:
+            raise internal(f"dynamic-padder: the size of {size.source} is asked for before it is there")
+        x, y = (self.measures[a] for a in size.args)
+        if size.kind is Kind.JOINT:
+            return b.select(x.eq(1), y, x)
+        return b.binary(_OPS[size.kind], x, y)
+
     def _twin(self, b: Builder, inst: Instruction) -> Twin:
         found = self.twins.get(inst)
         if found is not None:
@@ -105,14 +163,30 @@ class _Padder:
         if inst.op is ops.TUPLE:
             return [self._twin(b, o) for o in inst.operands]
         if _calls(inst, "SliceToDynamic"):
-            value, *sizes = b.vals(inst.operands)
-            return Padded(value, {d: s for d, s in enumerate(sizes) if inst.shape.is_dynamic_dim(d)})
+            sizes = self._measured(b, self._known(inst))
+            assert not isinstance(sizes, list)
+            return Padded(b.val(inst.operands[0]), sizes)
         raise unimplemented(f"dynamic-padder: {inst.op.name} of {inst.shape}", span=inst.span)
 
     def _leave(self, b: Builder, twin: Twin) -> Val:
         if not isinstance(twin, Padded):
             return b.tuple([self._leave(b, t) for t in twin])
         return leave(b, twin) if self.slice_output else twin.value
+
+
+_OPS: dict[Kind, OpDef[Any]] = {
+    Kind.ADD: ops.ADD,
+    Kind.SUBTRACT: ops.SUBTRACT,
+    Kind.MULTIPLY: ops.MULTIPLY,
+    Kind.DIVIDE: ops.DIVIDE,
+    Kind.MINIMUM: ops.MINIMUM,
+    Kind.MAXIMUM: ops.MAXIMUM,
+}
+
+
+def _brings_sizes(inst: Instruction) -> bool:
+    """A call from outside: its sizes are known when it has run."""
+    return inst.op is ops.CUSTOM_CALL and not _calls(inst, "PadToStatic") and not _calls(inst, "SliceToDynamic")
 
 
 def _has_sizes(twin: Twin | None) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xyla.analysis.indexed_arrays import Indexed, Label, indexed_array
+from xyla.analysis.reshapes import common_factors
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.op_def import Trait
@@ -254,7 +255,7 @@ def _reshaped_labels(array: Indexed, dims: Sequence[int]) -> list[Label] | None:
     ]
     out: list[Label] = []
     last: Label = ("source", 0)
-    for old, new in _groups(array.gather.shape.dims, dims):
+    for old, new in common_factors(array.gather.shape.dims, dims):
         own = list(dict.fromkeys(kinds[d] for d in old if array.gather.shape.dims[d] != 1))
         if len(own) > 1:
             return None
@@ -264,26 +265,3 @@ def _reshaped_labels(array: Indexed, dims: Sequence[int]) -> list[Label] | None:
     if [k for kind, k in out if kind == "source"] != sorted(k for kind, k in out if kind == "source"):
         return None
     return out
-
-
-def _groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The finest split of two dimension lists of equal product into groups of equal product, in order."""
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(old) or j < len(new):
-        mine: list[int] = []
-        theirs: list[int] = []
-        left = right = 1
-        while True:
-            if left <= right and i < len(old) and (left < right or not mine):
-                left *= old[i]
-                mine.append(i)
-                i += 1
-            elif right <= left and j < len(new) and (right < left or not theirs):
-                right *= new[j]
-                theirs.append(j)
-                j += 1
-            else:
-                break
-        groups.append((mine, theirs))
-    return groups

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction
 from xyla.passes.building import Builder, Val
-from xyla.passes.padding.rules import again, array, refuse
-from xyla.passes.padding.twin import PAD, Padded, Twin, inside, masked
+from xyla.passes.padding.rules import again, array, array_sizes, refuse, together
+from xyla.passes.padding.twin import PAD, Measured, Padded, Twin, inside, masked
 
 
 def _clamped(b: Builder, start: Val, room: Val) -> Val:
@@ -25,23 +25,19 @@ def _starts(inst: Instruction, twins: Sequence[Twin], rank: int) -> list[Val]:
 
 
 @PAD.rule(ops.DYNAMIC_SLICE)
-def _dynamic_slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _dynamic_slice(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """A dynamic dimension is taken whole, or starts are clamped by its size."""
     x = array(twins[0])
     starts = _starts(inst, twins[1:], len(x.value.dims))
-    sizes: dict[int, Val] = {}
+    kept = array_sizes(sizes)
     for d, size in x.sizes.items():
-        if inst.attrs.sizes[d] == x.value.dims[d]:
-            sizes[d] = size
-        elif inst.shape.is_dynamic_dim(d):
-            raise refuse(inst, f"a dynamic part of dynamic dimension {d}")
-        else:
+        if d not in kept:
             starts[d] = _clamped(b, starts[d], size - inst.attrs.sizes[d])
-    return Padded(again(b, inst, [x.value, *starts]), sizes)
+    return Padded(again(b, inst, [x.value, *starts]), kept)
 
 
 @PAD.rule(ops.DYNAMIC_UPDATE_SLICE)
-def _dynamic_update_slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _dynamic_update_slice(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Starts are clamped by the sizes; of an update only what counts is written."""
     x, update = array(twins[0]), array(twins[1])
     rank = len(x.value.dims)
@@ -62,26 +58,13 @@ def _dynamic_update_slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) 
 
 
 @PAD.rule(ops.GATHER)
-def _gather(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _gather(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Dynamic batch dimensions of the indices, and dimensions of the operand that are taken whole."""
-    x, indices = (array(t) for t in twins)
-    a = inst.attrs
-    gone = {*a.collapsed_slice_dims, *a.operand_batching_dims}
-    windows = [d for d in range(len(x.value.dims)) if d not in gone]
-    batch = [d for d in range(len(indices.value.dims)) if d != a.index_vector_dim]
-    others = [d for d in range(inst.shape.rank) if d not in a.offset_dims]
-    if a.index_vector_dim in indices.sizes:
-        raise refuse(inst, "index vectors of dynamic size")
-    sizes = {others[batch.index(d)]: s for d, s in indices.sizes.items()}
-    for d, size in x.sizes.items():
-        if d in a.start_index_map or d not in windows or a.slice_sizes[d] != x.value.dims[d]:
-            raise refuse(inst, f"dynamic dimension {d} of the operand is indexed")
-        sizes[sorted(a.offset_dims)[windows.index(d)]] = size
-    return Padded(again(b, inst, [x.value, indices.value]), sizes)
+    return Padded(again(b, inst, [array(t).value for t in twins]), array_sizes(sizes))
 
 
 @PAD.rule(ops.SCATTER)
-def _scatter(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _scatter(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Index vectors past the size, and those whose window leaves the operand's size, point out of bounds: skipped."""
     n = len(twins) // 2
     operands, updates = [array(t) for t in twins[:n]], [array(t) for t in twins[n + 1 :]]
@@ -96,15 +79,15 @@ def _scatter(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     _check_windows(inst, x, updates)
     batch = [d for d in range(len(indices.value.dims)) if d != a.index_vector_dim]
     rest = [d for d in range(len(updates[0].value.dims)) if d not in a.update_window_dims]
-    sizes = dict(indices.sizes)
+    counted = dict(indices.sizes)
     for u in updates:
-        sizes |= {
-            batch[rest.index(d)]: s for d, s in u.sizes.items() if d in rest and batch[rest.index(d)] not in sizes
+        counted |= {
+            batch[rest.index(d)]: s for d, s in u.sizes.items() if d in rest and batch[rest.index(d)] not in counted
         }
-    rows = masked(b, Padded(indices.value, sizes), batch, -1)
+    rows = masked(b, Padded(indices.value, counted), batch, -1)
     rows = _within(b, inst, x, updates[0], rows)
     new = again(b, inst, [*(o.value for o in operands), rows, *(u.value for u in updates)])
-    return Padded(new, x.sizes) if n == 1 else [Padded(new.element(i), x.sizes) for i in range(n)]
+    return together([new] if n == 1 else [new.element(i) for i in range(n)], sizes)
 
 
 def _window_places(inst: Instruction, rank: int) -> dict[int, int]:
@@ -125,7 +108,7 @@ def _check_windows(inst: Instruction, x: Padded, updates: Sequence[Padded]) -> N
             size = u.sizes.get(place)
             if size is None:
                 continue
-            if d in a.scatter_dims_to_operand_dims or d not in x.sizes or not same_value(size, x.sizes[d]):
+            if d in a.scatter_dims_to_operand_dims or d not in x.sizes or size.inst is not x.sizes[d].inst:
                 raise refuse(inst, f"windows whose dynamic size is not that of operand dimension {d}")
     # The other way round, a static window of the bound's size does not fit a smaller operand.
     for d, place in _window_places(inst, len(x.value.dims)).items():
@@ -156,25 +139,4 @@ def _within(b: Builder, inst: Instruction, x: Padded, update: Padded, rows: Val)
 
 
 def _same_sizes(x: Padded, y: Padded) -> bool:
-    return x.sizes.keys() == y.sizes.keys() and all(same_value(s, y.sizes[d]) for d, s in x.sizes.items())
-
-
-def same_value(x: Val, y: Val) -> bool:
-    """Whether two sizes are the same by how they are computed. Looks at a bounded number of instructions."""
-    pairs, seen = [(x.inst, y.inst)], 0
-    while pairs:
-        p, q = pairs.pop()
-        if p is q:
-            continue
-        seen += 1
-        if seen > 32 or p.op is not q.op or p.attrs != q.attrs or p.shape is not q.shape or p.called or not _pure(p):
-            return False
-        if len(p.operands) != len(q.operands):
-            return False
-        pairs.extend(zip(p.operands, q.operands, strict=True))
-    return True
-
-
-def _pure(inst: Instruction) -> bool:
-    """An op of which two instances over the same operands have the same value."""
-    return inst.op in (ops.CONSTANT, ops.MINIMUM, ops.MAXIMUM, ops.ADD, ops.MULTIPLY, ops.CONVERT, ops.RESHAPE)
+    return x.sizes.keys() == y.sizes.keys() and all(s.inst is y.sizes[d].inst for d, s in x.sizes.items())

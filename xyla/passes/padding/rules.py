@@ -10,8 +10,7 @@ from xyla.hlo.op_def import Trait, all_ops
 from xyla.hlo.shape import Shape
 from xyla.passes.building import Builder, Val
 from xyla.passes.padding.neutral import neutral_element
-from xyla.passes.padding.twin import PAD, Padded, Sizes, Twin, enter, inside, leave, masked
-from xyla.passmgr.rules import splat_value
+from xyla.passes.padding.twin import PAD, Measured, Padded, Sizes, Twin, enter, inside, leave, masked
 from xyla.support.dtypes import PRED, S32
 from xyla.support.status import XylaError, invalid, unimplemented
 
@@ -22,9 +21,22 @@ def array(twin: Twin) -> Padded:
     return twin
 
 
+def array_sizes(sizes: Measured) -> Sizes:
+    """The sizes of an array result."""
+    assert not isinstance(sizes, list)
+    return sizes
+
+
 def refuse(inst: Instruction, why: str) -> XylaError:
     """The error for a dynamic dimension that is not handled."""
     return unimplemented(f"dynamic-padder: {inst.op.name}: {why}", span=inst.span)
+
+
+def together(parts: Sequence[Val], sizes: Measured) -> Twin:
+    """The twin of a result of one or several arrays."""
+    if isinstance(sizes, list):
+        return [Padded(p, array_sizes(s)) for p, s in zip(parts, sizes, strict=True)]
+    return Padded(parts[0], sizes)
 
 
 def again(b: Builder, inst: Instruction, operands: Sequence[Val]) -> Val:
@@ -34,27 +46,11 @@ def again(b: Builder, inst: Instruction, operands: Sequence[Val]) -> Val:
 
 
 @PAD.rule(*(op for op in all_ops() if op.has(Trait.ELEMENTWISE)), ops.COPY, ops.OPT_BARRIER, ops.MAP)
-def _elementwise(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _elementwise(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Position by position: what is past the size stays past it."""
-    if not all(isinstance(t, Padded) for t in twins):
-        raise refuse(inst, "a tuple with dynamic dimensions")
-    operands = [array(t) for t in twins]
-    sizes = {d: _joint_size(b, [x.sizes[d] for x in operands if d in x.sizes]) for d in _dynamic_dims(operands)}
-    values = [_spread(b, x, sizes) for x in operands]
-    return Padded(again(b, inst, values), sizes)
-
-
-def _dynamic_dims(operands: Sequence[Padded]) -> list[int]:
-    return sorted({d for x in operands for d in x.sizes})
-
-
-def _joint_size(b: Builder, sizes: Sequence[Val]) -> Val:
-    """The size of an element-wise result: operands of size one are broadcast, the others agree."""
-    found = sizes[0]
-    for other in sizes[1:]:
-        if other.inst is not found.inst:
-            found = b.select(found.eq(1), other, found)
-    return found
+    operands, joint = [array(t) for t in twins], array_sizes(sizes)
+    values = [_spread(b, x, joint) for x in operands]
+    return Padded(again(b, inst, values), joint)
 
 
 def _spread(b: Builder, x: Padded, sizes: Sizes) -> Val:
@@ -69,12 +65,12 @@ def _spread(b: Builder, x: Padded, sizes: Sizes) -> Val:
 
 
 @PAD.rule(ops.TUPLE)
-def _tuple(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _tuple(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     return list(twins)
 
 
 @PAD.rule(ops.GET_TUPLE_ELEMENT)
-def _element(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _element(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     whole = twins[0]
     if isinstance(whole, list):
         index: int = inst.attrs.index
@@ -83,34 +79,26 @@ def _element(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 
 
 @PAD.rule(ops.SET_DIMENSION_SIZE)
-def _set_size(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _set_size(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """The size is clamped to the bound. Growing brings in what was past the old size: zeros, as where it is run."""
-    x, size = array(twins[0]), array(twins[1]).value
-    d = inst.attrs.dimension
-    value = masked(b, x, [d], 0)
-    if splat_value(size.inst) == x.value.dims[d]:
-        return Padded(value, {i: s for i, s in x.sizes.items() if i != d})
-    bound = b.minimum(b.maximum(size, 0), x.value.dims[d])
-    return Padded(value, {**x.sizes, d: bound})
+    x, d = array(twins[0]), inst.attrs.dimension
+    return Padded(masked(b, x, [d], 0), array_sizes(sizes))
 
 
 @PAD.rule(ops.GET_DIMENSION_SIZE)
-def _get_size(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _get_size(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     if inst.shape.element_type is not S32:
         raise invalid(f"get-dimension-size: the size is s32[], not {inst.shape}", span=inst.span)
     return Padded(array(twins[0]).size(inst.attrs.dimension), {})
 
 
 @PAD.rule(ops.BROADCAST)
-def _broadcast(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    x = array(twins[0])
-    sizes = {inst.attrs.dimensions[d]: s for d, s in x.sizes.items()}
-    need_all(inst, sizes)
-    return Padded(again(b, inst, [x.value]), sizes)
+def _broadcast(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
+    return Padded(again(b, inst, [array(twins[0]).value]), array_sizes(sizes))
 
 
 @PAD.rule(ops.CUSTOM_CALL)
-def _custom_call(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _custom_call(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """What a call from outside does with the padding is not known: it takes and gives dynamic arrays."""
     if inst.attrs.custom_call_target == "PadToStatic":
         x = array(twins[0])
@@ -124,14 +112,12 @@ def _custom_call(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 
 
 @PAD.rule(ops.TRANSPOSE)
-def _transpose(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
-    x = array(twins[0])
-    sizes = {i: x.sizes[d] for i, d in enumerate(inst.attrs.dimensions) if d in x.sizes}
-    return Padded(again(b, inst, [x.value]), sizes)
+def _transpose(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
+    return Padded(again(b, inst, [array(twins[0]).value]), array_sizes(sizes))
 
 
 @PAD.rule(ops.REVERSE)
-def _reverse(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _reverse(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Reversed whole, the padding comes first: what counts is slid to the front."""
     x = array(twins[0])
     value = again(b, inst, [x.value])
@@ -145,14 +131,12 @@ def _reverse(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
 
 
 @PAD.rule(ops.REDUCE)
-def _reduce(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _reduce(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Past the sizes of reduced dimensions stands the combiner's neutral element, or else a mark that says so."""
     n = len(inst.operands) // 2
     operands, inits = [array(t) for t in twins[:n]], [array(t).value for t in twins[n:]]
     dims = inst.attrs.dimensions
     cut = sorted({d for d in dims for x in operands if d in x.sizes})
-    kept = [d for d in range(inst.operands[0].shape.rank) if d not in dims]
-    sizes = {i: x.sizes[d] for x in operands for i, d in enumerate(kept) if d in x.sizes}
     values = [x.value for x in operands]
     neutral = neutral_element(inst.called[0]) if cut and n == 1 else None
     if neutral is not None:
@@ -162,7 +146,7 @@ def _reduce(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     else:
         new = again(b, inst, [*values, *inits])
         parts = [new.element(i) for i in range(n)] if inst.shape.is_tuple else [new]
-    return [Padded(p, sizes) for p in parts] if inst.shape.is_tuple else Padded(parts[0], sizes)
+    return together(parts, sizes)
 
 
 def _marked_reduce(
@@ -193,10 +177,8 @@ def _marked_reduce(
 
 
 @PAD.rule(ops.DOT)
-def _dot(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _dot(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Past the sizes of contracted dimensions both sides are zero."""
-    if len(twins) > 2:
-        raise refuse(inst, "a sparse dot")
     x, y = (array(t) for t in twins)
     a = inst.attrs
     if any(
@@ -204,81 +186,57 @@ def _dot(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
     ):
         raise refuse(inst, "only one of two contracted dimensions is dynamic")
     values = [masked(b, x, a.lhs_contracting_dims, 0), masked(b, y, a.rhs_contracting_dims, 0)]
-    free_x = [d for d in range(len(x.value.dims)) if d not in a.lhs_batch_dims and d not in a.lhs_contracting_dims]
-    free_y = [d for d in range(len(y.value.dims)) if d not in a.rhs_batch_dims and d not in a.rhs_contracting_dims]
-    sizes: dict[int, Val] = {}
-    for i, (p, q) in enumerate(zip(a.lhs_batch_dims, a.rhs_batch_dims, strict=True)):
-        found = x.sizes.get(p) or y.sizes.get(q)
-        if found is not None:
-            sizes[i] = found
-    lead = len(a.lhs_batch_dims)
-    sizes |= {lead + i: x.sizes[d] for i, d in enumerate(free_x) if d in x.sizes}
-    sizes |= {lead + len(free_x) + i: y.sizes[d] for i, d in enumerate(free_y) if d in y.sizes}
-    return Padded(again(b, inst, values), sizes)
+    return Padded(again(b, inst, values), array_sizes(sizes))
 
 
 @PAD.rule(ops.CONCATENATE)
-def _concatenate(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _concatenate(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Along a dynamic dimension each part is written where the one before it ends."""
     parts = [array(t) for t in twins]
     dim = inst.attrs.dimension
-    sizes = {d: s for x in reversed(parts) for d, s in x.sizes.items() if d != dim}
     if not any(dim in x.sizes for x in parts):
-        return Padded(again(b, inst, [x.value for x in parts]), sizes)
+        return Padded(again(b, inst, [x.value for x in parts]), array_sizes(sizes))
     shape = inst.shape.static()
-    value, end = b.full(0, shape.element_type, shape.dims), b.scalar(0, S32)
-    for x in parts:
-        starts: list[Val | int] = [end if d == dim else 0 for d in range(shape.rank)]
+    value = b.full(0, shape.element_type, shape.dims)
+    end: Val | None = None
+    for x, before in zip(parts, [None, *parts], strict=False):
+        if before is not None:
+            end = before.size(dim) if end is None else end + before.size(dim)
+        starts: list[Val | int] = [end if end is not None and d == dim else 0 for d in range(shape.rank)]
         value = b.update(value, x.value, starts)
-        end = end + x.size(dim)
-    return Padded(value, {**sizes, dim: end})
+    return Padded(value, array_sizes(sizes))
 
 
 @PAD.rule(ops.PAD)
-def _pad(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _pad(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """Past the sizes the padding value stands already; the size grows by the edges and the interior."""
     x, fill = array(twins[0]), array(twins[1]).value
-    sizes: dict[int, Val] = {}
-    for d, size in x.sizes.items():
-        p = inst.attrs.padding[d]
-        if p.low < 0:
-            raise refuse(inst, "negative low padding of a dynamic dimension")
-        spread = size + b.maximum(size - 1, 0) * p.interior if p.interior else size
-        sizes[d] = b.maximum(spread + (p.low + p.high), 0)
+    if any(inst.attrs.padding[d].low < 0 for d in x.sizes):
+        raise refuse(inst, "negative low padding of a dynamic dimension")
     value = masked(b, x, list(x.sizes), fill)
-    return Padded(again(b, inst, [value, fill]), sizes)
+    return Padded(again(b, inst, [value, fill]), array_sizes(sizes))
 
 
 @PAD.rule(ops.SLICE)
-def _slice(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _slice(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """A dynamic dimension is taken whole, or becomes static."""
-    x = array(twins[0])
-    kept: dict[int, Val] = {}
-    for d, size in x.sizes.items():
-        s = inst.attrs.slice[d]
-        if (s.start, s.limit, s.stride) == (0, x.value.dims[d], 1):
-            kept[d] = size
-        elif inst.shape.is_dynamic_dim(d):
-            raise refuse(inst, f"dynamic dimension {d} is not taken whole")
-    return Padded(again(b, inst, [x.value]), kept)
+    return Padded(again(b, inst, [array(twins[0]).value]), array_sizes(sizes))
 
 
 @PAD.rule(ops.SORT)
-def _sort(b: Builder, inst: Instruction, twins: Sequence[Twin]) -> Twin:
+def _sort(b: Builder, inst: Instruction, twins: Sequence[Twin], sizes: Measured) -> Twin:
     """What does not count is sorted to the end, by a flag that the comparator looks at first."""
     operands = [array(t) for t in twins]
-    dim, sizes = inst.attrs.dimension, {d: s for x in reversed(operands) for d, s in x.sizes.items()}
+    dim = inst.attrs.dimension
+    ends = [x.sizes[dim] for x in operands if dim in x.sizes]
     values = [x.value for x in operands]
     called = inst.called
-    if dim in sizes:
-        values.append(b.iota(S32, values[0].dims, dim).ge(sizes[dim]))
+    if ends:
+        values.append(b.iota(S32, values[0].dims, dim).ge(ends[0]))
         called = (_behind(b, inst),)
     new = b.apply(ops.SORT, *values, attrs=inst.attrs, called=called)
-    if len(values) == 1:
-        return Padded(new, sizes)
-    if not inst.shape.is_tuple:
-        return Padded(new.element(0), sizes)
-    return [Padded(new.element(i), sizes) for i in range(len(operands))]
+    parts = [new] if len(values) == 1 else [new.element(i) for i in range(len(operands))]
+    return together(parts, sizes)
 
 
 def _behind(b: Builder, inst: Instruction) -> Computation:
@@ -294,10 +252,3 @@ for _op in (ops.CALL, ops.WHILE, ops.CONDITIONAL):
     PAD.unsupported(_op, "its interface is static already where a rewrite limit did not stop that")
 PAD.unsupported(ops.SELECT_AND_SCATTER, "what a window selects would have to be known from the sizes")
 PAD.unsupported(ops.IOTA, "no operand says its size")
-
-
-def need_all(inst: Instruction, sizes: Sizes) -> None:
-    """Every dynamic dimension of the result has a size."""
-    missing = [d for d in range(inst.shape.rank) if inst.shape.is_dynamic_dim(d) and d not in sizes]
-    if missing:
-        raise refuse(inst, f"dimension {missing[0]} is dynamic, but no operand says its size")

@@ -32,7 +32,9 @@ class Padded:
 
 
 Twin = Padded | list["Twin"]
-PadRule = Callable[[Builder, Instruction, Sequence[Twin]], Twin]
+# The sizes of a result, found by analysis.dynamic_dimensions: by dimension; a list for a tuple's parts.
+Measured = Sizes | list["Measured"]
+PadRule = Callable[[Builder, Instruction, Sequence[Twin], Measured], Twin]
 PAD: OpTable[PadRule] = OpTable("dynamic-padder")
 
 
