@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from xyla.analysis.alias import may_take_over, share_elementwise
 from xyla.analysis.dataflow import Value
 from xyla.analysis.timeline import Timeline
 from xyla.buffers.assignment import BufferAssignment, Kind
@@ -118,8 +119,9 @@ def _donations(profile: Profile) -> Iterable[Suggestion]:
     """Arguments that die before an output of the same size is made: given up, they could hold it."""
     assignment = profile.assignment
     reads = _Reads(assignment)
+    ranges = assignment.ranges
     outputs = [
-        (a, min(assignment.ranges.range(v)[0] for v in a.values))
+        (a, min(a.values, key=lambda v: (ranges.range(v)[0], v.id)))
         for a in assignment.allocations
         if a.kind is Kind.LIVE_OUT and a.values
     ]
@@ -128,8 +130,10 @@ def _donations(profile: Profile) -> Iterable[Suggestion]:
             continue
         (value,) = [v for v in allocation.values if v.instruction.op is ops.PARAMETER]
         last = max(reads.of(value), default=-1)
-        for i, (output, made) in enumerate(outputs):
-            if output.size == allocation.size and made > last:
+        for i, (output, first) in enumerate(outputs):
+            made = ranges.range(first)[0]
+            free = made > last or (made == last and may_take_over(first, value, share_elementwise))
+            if output.size == allocation.size and free:
                 del outputs[i]
                 number, index = allocation.parameter
                 name = f"argument {number}" + (f"{{{','.join(map(str, index))}}}" if index else "")

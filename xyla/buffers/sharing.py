@@ -44,27 +44,56 @@ def buffers_of(
         buffers.append(made)
         for v in group.values:
             of[v] = made
-    for value, old in _takers(dataflow, ranges, can_share):
+    takers = list(_takers(dataflow, ranges, can_share))
+    # What the caller gave up is taken over first: that spares an output's memory, not only the heap's.
+    takers.sort(key=lambda pair: pair[1] not in donated)
+    for value, old in takers:
         a, b = of[old], of[value]
         if a is not b and _may_join(a, b, ranges.timeline.end(value.instruction)):
             _join(a, b, of)
+    _reuse_donated(dataflow, donated, of)
     return [b for b in buffers if b.values]
 
 
-def _donated(dataflow: Dataflow) -> set[Value]:
+def _donated(dataflow: Dataflow) -> dict[Value, None]:
     """Arrays that the caller gives up without saying for which output."""
     parameters = dataflow.module.entry.parameters
     found = (dataflow.values(parameters[number])[leaf] for number, leaf in donated_leaves(dataflow.module))
-    return {v for v in found if v is not None}
+    return dict.fromkeys(v for v in found if v is not None)
 
 
-def _lives(value: Value, ranges: LiveRanges, donated: set[Value]) -> list[Segment]:
+def _lives(value: Value, ranges: LiveRanges, donated: dict[Value, None]) -> list[Segment]:
     """When a value's memory is in use. What is donated is free after its last read: an output may live there."""
     segments = ranges.segments(value)
     end = ranges.timeline.span(ranges.region(value))[1]
     if value in donated and len(segments) > 1 and segments[-1] == (end, end):
         return segments[:-1]
     return segments
+
+
+def _reuse_donated(dataflow: Dataflow, donated: dict[Value, None], of: dict[Value, Buffer]) -> None:
+    """Puts outputs into donated arrays of their size that nothing reads any more when the output is first written."""
+    outputs: dict[tuple[int, int], list[Buffer]] = {}
+    for value in dict.fromkeys(dataflow.values(dataflow.module.entry.root)):
+        if value is None:
+            continue
+        output = of[value]
+        if not output.fixed and not any(_is_argument(v) for v in output.values):
+            outputs.setdefault((output.size, output.color), []).append(output)
+    for value in donated:
+        donor = of[value]
+        if len(donor.values) > 1:
+            continue  # something has taken it over
+        fitting = outputs.get((donor.size, donor.color), [])
+        for i, output in enumerate(fitting):
+            if next(_meetings(donor.lives, output.lives), None) is None:
+                _join(donor, output, of)
+                del fitting[i]
+                break
+
+
+def _is_argument(value: Value) -> bool:
+    return value.instruction.op is ops.PARAMETER and value.instruction.parent.is_entry
 
 
 def _takers(dataflow: Dataflow, ranges: LiveRanges, can_share: CanShare) -> Iterator[tuple[Value, Value]]:
