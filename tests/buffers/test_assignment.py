@@ -250,6 +250,12 @@ def test_bounded_dimensions_take_their_bound() -> None:
     assert found.allocations[0].size == 400
 
 
+def test_arrays_without_elements_share_nothing() -> None:
+    found = plan("p = f32[0] parameter(0)\n u = f32[0] parameter(1)\n i = s32[] parameter(2)\n"
+                 "ROOT r = f32[0] dynamic-update-slice(p, u, i)")  # fmt: skip
+    assert kinds(found) == [Kind.PARAMETER, Kind.PARAMETER, Kind.PARAMETER, Kind.LIVE_OUT, Kind.TEMP]
+
+
 def test_results_without_a_definite_value_are_refused() -> None:
     module = load("""
       p = f32[8] parameter(0)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.buffers.planned import ADD, plan
-from xyla.buffers.memory_report import peak_by_line, suggestions, usage_report
+from xyla.buffers.memory_report import peak_by_line, source_of, suggestions, usage_report
 from xyla.buffers.profile import Profile, text_of
+from xyla.formats.hlo_text import parse
 
 # %early waits for the end, through %wide.
 PROGRAM = """
@@ -47,6 +48,27 @@ def test_plot() -> None:
 def test_the_peak_by_line() -> None:
     lines = peak_by_line(Profile(plan(PROGRAM, ADD, AS_STORED)))
     assert [(line.where, line.bytes) for line in lines[:2]] == [("m.py:9", 400_000), ("m.py:3", 200_000)]
+
+
+def test_lines_of_stack_frames() -> None:
+    text = """HloModule m
+FileNames
+1 "/src/net.py"
+FunctionNames
+1 "f"
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=42 end_line=42 column=1 end_column=2}
+StackFrames
+1 {file_location_id=1 parent_frame_id=0}
+
+ENTRY e {
+  p = f32[8] parameter(0)
+  a = f32[8] negate(p), metadata={op_name="n" stack_frame_id=1}
+  ROOT b = f32[8] sine(a), metadata={op_name="s" stack_frame_id=9}
+}
+"""
+    module = parse(text, "test")
+    assert [source_of(i) for i in module.entry.instructions] == ["%p", "/src/net.py:42", "s"]
 
 
 def test_what_waits_through_the_peak_could_be_made_again() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xyla.buffers import packing
@@ -71,11 +71,13 @@ lives = st.lists(st.integers(0, 30), min_size=2, max_size=6, unique=True).map(
 some_pieces = st.lists(st.builds(Piece, st.integers(0, 300), lives), max_size=25)
 
 
+@settings(deadline=None)
 @given(some_pieces, st.sampled_from([1, 16, 64]))
 def test_any_pieces(pieces: list[Piece], alignment: int) -> None:
     check(pieces, pack(pieces, alignment), alignment)
 
 
+@settings(deadline=None)
 @given(some_pieces)
 def test_any_pieces_in_time(pieces: list[Piece]) -> None:
     offsets = best_fit_in_time(pieces)

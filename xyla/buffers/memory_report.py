@@ -13,7 +13,7 @@ from xyla.analysis.timeline import Timeline
 from xyla.buffers.assignment import BufferAssignment, Kind
 from xyla.buffers.profile import Alive, Profile, text_of
 from xyla.hlo import ops
-from xyla.hlo.module import Instruction
+from xyla.hlo.module import Instruction, StackFrames
 from xyla.hlo.op_def import OpDef, Trait
 
 # Making such a value again costs little beside reading it back from memory.
@@ -46,11 +46,22 @@ class Suggestion:
 def source_of(inst: Instruction) -> str:
     """Where an instruction comes from: `file:line`, else its op_name, else its own name."""
     meta = inst.metadata
-    if meta is not None and meta.source_file:
+    if meta is None:
+        return f"%{inst.name}"
+    if meta.source_file:
         return f"{meta.source_file}:{meta.source_line}"
-    if meta is not None and meta.op_name:
-        return meta.op_name
-    return f"%{inst.name}"
+    return _framed(inst.module.stack_frames, meta.stack_frame_id) or meta.op_name or f"%{inst.name}"
+
+
+def _framed(frames: StackFrames, number: int) -> str:
+    """`file:line` of a stack frame (numbers count from 1); "" when the module has none of that number."""
+    if not 1 <= number <= len(frames.frames):
+        return ""
+    location = frames.frames[number - 1][0]
+    if not 1 <= location <= len(frames.locations):
+        return ""
+    file, _, line, *_ = frames.locations[location - 1]
+    return f"{frames.file_names[file - 1]}:{line}" if 1 <= file <= len(frames.file_names) else ""
 
 
 def peak_by_line(profile: Profile) -> list[Line]:

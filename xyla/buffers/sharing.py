@@ -36,13 +36,13 @@ def buffers_of(
     of: dict[Value, Buffer] = {}
     buffers = []
     donated = _donated(dataflow)
-    for group in aliases.sets:
-        first = group.values[0]
-        lives = merged([s for v in group.values for s in _lives(v, ranges, donated)])
-        fixed = any(v.instruction.op is ops.CONSTANT for v in group.values)
-        made = Buffer(list(group.values), group.size, color(first), ranges.region(first), lives, fixed)
+    for values in _groups(aliases):
+        first = values[0]
+        lives = merged([s for v in values for s in _lives(v, ranges, donated)])
+        fixed = any(v.instruction.op is ops.CONSTANT for v in values)
+        made = Buffer(values, max(v.size for v in values), color(first), ranges.region(first), lives, fixed)
         buffers.append(made)
-        for v in group.values:
+        for v in values:
             of[v] = made
     takers = list(_takers(dataflow, ranges, can_share))
     # What the caller gave up is taken over first: that spares an output's memory, not only the heap's.
@@ -53,6 +53,15 @@ def buffers_of(
             _join(a, b, of)
     _reuse_donated(dataflow, donated, of)
     return [b for b in buffers if b.values]
+
+
+def _groups(aliases: Aliases) -> Iterator[list[Value]]:
+    """The values of each alias set; arrays without elements share nothing, since no copy keeps them apart."""
+    for group in aliases.sets:
+        if group.size:
+            yield list(group.values)
+        else:
+            yield from ([v] for v in group.values)
 
 
 def _donated(dataflow: Dataflow) -> dict[Value, None]:
