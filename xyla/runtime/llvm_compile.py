@@ -99,6 +99,15 @@ def module_text(sources: Iterable[KernelSource]) -> str:
 
 def compile_ir(text: str) -> bytes:
     """Compiles a module to a relocatable object. Raises INTERNAL with the line at fault if LLVM rejects it."""
+    return bytes(_machine().emit_object(_optimised(text)))
+
+
+def assembly(text: str) -> str:
+    """The machine code of a module as assembly, for reading. Raises as `compile_ir`."""
+    return str(_machine().emit_assembly(_optimised(text)))
+
+
+def _optimised(text: str) -> llvm.ModuleRef:
     machine = _machine()
     try:
         module = llvm.parse_assembly(text, llvm.create_context())
@@ -112,7 +121,7 @@ def compile_ir(text: str) -> bytes:
     passes.add_simplify_cfg_pass()
     passes.add_global_dead_code_eliminate_pass()
     passes.run(module, builder)
-    return bytes(machine.emit_object(module))
+    return module
 
 
 def _rejected(text: str, message: str) -> XylaError:

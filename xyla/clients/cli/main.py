@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from xyla.clients.cli.common import FileArgument, FromOption
+from xyla.clients.cli.compile import compile_
 from xyla.clients.cli.memory import memory
 from xyla.clients.cli.pass_commands import FpMode, FpOption, bisect, opt, validate
 from xyla.support.status import Status, XylaError
@@ -62,9 +63,22 @@ def run(
         str, typer.Option(metavar="LIST", help="default: the CPU's pipeline; none; or passes as opt takes them.")
     ] = "default",
     fp: FpOption = FpMode.DEFAULT,
+    check_nan: Annotated[bool, typer.Option("--check-nan", help="Stop at the first step that makes a NaN.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Print each step's inputs and outputs.")] = False,
+    breaks: Annotated[
+        list[str] | None, typer.Option("--break", metavar="NAME", help="Stop behind this step and show it.")
+    ] = None,
+    profile: Annotated[bool, typer.Option("--profile", help="Print the time of each step.")] = False,
+    chrome_trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the times for Chrome's trace viewer.")
+    ] = None,
 ) -> None:
-    """Compile a program, run it, and print or check its results."""
+    """Compile a program (or load a saved one), run it, and print or check its results.
+
+    The options from --check-nan on make the interpreted engine run it.
+    """
     from xyla.clients.cli.run import Options, execute
+    from xyla.clients.cli.watch import WatchOptions
 
     options = Options(
         file=file,
@@ -79,10 +93,12 @@ def run(
         source=source.value if source else None,
         passes=passes,
         fp=fp.value,
+        watch=WatchOptions(check_nan, trace, tuple(breaks or ()), profile, chrome_trace),
     )
     raise typer.Exit(execute(options))
 
 
+app.command("compile")(compile_)
 app.command()(opt)
 app.command()(bisect)
 app.command()(validate)

@@ -15,10 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xyla.clients.cli import inputs
+from xyla.clients.cli.saved import is_saved_file, parameter_shapes
+from xyla.clients.cli.watch import UNWATCHED, Watch, WatchOptions
 from xyla.clients.compare import compare, is_rounding, perturbed, reduction_length
 from xyla.clients.devices import Job
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.hlo.module import Module
+from xyla.hlo.shape import Shape
+from xyla.runtime.executable import Executable
 from xyla.support import flags
 from xyla.support.dtypes import by_numpy
 from xyla.support.status import invalid
@@ -51,33 +55,45 @@ class Options:
     source: str | None
     passes: str = "default"
     fp: str = "default"
+    watch: WatchOptions = UNWATCHED
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is run: its parameters' shapes, how to run it, what has statistics, the module if there is one."""
+
+    shapes: Sequence[Shape]
+    call: Call
+    executable: Executable | None = None
+    module: Module | None = None
 
 
 def execute(options: Options) -> int:
     """Runs the command. Returns the exit code (1: a comparison failed); raises XylaError on a bad input."""
     if options.args is not None and options.seed is not None:
         raise invalid("--args and --random-args both say what the arguments are: give one")
-    program = inputs.read_program(options.file, options.source)
     archive = inputs.read_arrays(options.args) if options.args is not None else {}
     given = inputs.numbered(archive, "arg", "in")
-    module = inputs.as_module(program, given)
-    args = _arguments(module, options, given)
-    executable, call = _prepare(module, options)
-    outputs = call(args)
+    subject = _loaded(options) if is_saved_file(options.file) else _compiled(options, given)
+    args = _arguments(subject.shapes, options, given)
+    watch = _watch(subject, options)
+    try:
+        outputs = subject.call(args)
+    finally:
+        _print(*watch.report())
     if options.out is not None:
         _save(options.out, outputs)
-    code = _check(module, options.engine, archive, args, outputs) if options.compare else OK
+    code = _check(subject.module, options.engine, archive, args, outputs) if options.compare else OK
     if options.bench is not None:
-        _print(_timing(call, args, options.bench))
+        _print(_timing(subject.call, args, options.bench))
     if options.stats:
-        _print(*_stat_lines(executable))
-    if not (options.compare or options.out or options.bench or options.stats):
+        _print(*_stat_lines(subject.executable))
+    if not (options.compare or options.out or options.bench or options.stats or options.watch):
         _print(*_shown(outputs))
     return code
 
 
-def _arguments(module: Module, options: Options, given: Sequence[Array]) -> list[Array]:
-    shapes = module.entry_parameter_shapes()
+def _arguments(shapes: Sequence[Shape], options: Options, given: Sequence[Array]) -> list[Array]:
     if options.seed is not None:
         return random_args(shapes, options.seed)
     needed = len(leaf_shapes(shapes))
@@ -86,18 +102,41 @@ def _arguments(module: Module, options: Options, given: Sequence[Array]) -> list
     return inputs.bind_types(given, shapes, "argument")
 
 
-def _prepare(module: Module, options: Options) -> tuple[object, Call]:
-    """(what has statistics, how to run the module)."""
+def _compiled(options: Options, given: Sequence[Array]) -> Subject:
+    """The program of a file, compiled unless the evaluator runs it."""
     import xyla
 
+    module = inputs.as_module(inputs.read_program(options.file, options.source), given)
+    shapes = module.entry_parameter_shapes()
     folder = _dump_folder(module, options.dump_to)
     if options.engine == "reference":
         if options.dump_to is not None:
             raise invalid("--dump-to has nothing to write: the reference engine compiles nothing")
-        return None, lambda args: xyla.interp.run(module, args)
+        return Subject(shapes, lambda args: xyla.interp.run(module, args), None, module)
     job = Job(module)
     executable = xyla.compile(job.module, passes=options.passes, fp=options.fp, dump_to=folder)
-    return executable, lambda args: executable(*args) if job.plain else job.run(executable, args)
+    call: Call = lambda args: executable(*args) if job.plain else job.run(executable, args)  # noqa: E731
+    return Subject(shapes, call, executable, module)
+
+
+def _loaded(options: Options) -> Subject:
+    """A saved executable."""
+    from xyla.clients.api import load_executable
+
+    if options.engine == "reference":
+        raise invalid(f"{options.file} is compiled: the reference engine needs the program itself")
+    executable = load_executable(options.file)
+    return Subject(parameter_shapes(executable.program), lambda args: executable(*args), executable)
+
+
+def _watch(subject: Subject, options: Options) -> Watch:
+    """Lets the interpreted engine run the subject if the options ask for it."""
+    watch = Watch(options.watch)
+    if subject.executable is not None and (options.watch or options.engine == "interpreted"):
+        watch.attach(subject.executable)
+    elif options.watch:
+        raise invalid("the reference engine has no steps to watch")
+    return watch
 
 
 def _dump_folder(module: Module, asked: Path | None) -> str | None:
@@ -122,11 +161,13 @@ def _save(path: Path, outputs: Sequence[Array]) -> None:
 
 
 def _check(
-    module: Module, engine: str, archive: dict[str, Array], args: Sequence[Array], outputs: Sequence[Array]
+    module: Module | None, engine: str, archive: dict[str, Array], args: Sequence[Array], outputs: Sequence[Array]
 ) -> int:
     """Compares with the evaluator and with the archive's own results, prints both, returns the exit code."""
     import xyla
 
+    if module is None:
+        return _check_stored(archive, outputs)
     length = reduction_length(module)
     start = time.perf_counter()
     wanted = xyla.interp.run(module, args)
@@ -139,6 +180,16 @@ def _check(
         return OK
     _print(*_sensitivity(module, args, outputs, wanted))
     return MISMATCH
+
+
+def _check_stored(archive: dict[str, Array], outputs: Sequence[Array]) -> int:
+    """Compares with the archive's results alone: a saved executable has no module to evaluate."""
+    stored = inputs.numbered(archive, "expected", "out")
+    if not stored:
+        raise invalid("a saved executable has no program to evaluate: --compare needs expected results in --args")
+    rows = _rows("file", outputs, _as_types(stored, outputs), 1)
+    _print(_comparison_table(rows, "against the file's results"))
+    return OK if all(row.result.ok for row in rows) else MISMATCH
 
 
 def _sensitivity(module: Module, args: Sequence[Array], outputs: Sequence[Array], wanted: Sequence[Array]) -> list[str]:
