@@ -176,7 +176,8 @@ class Argument:
     alloc: its number in the buffer assignment. params, param_shape_index: which leaf of which entry parameter it is;
     `shape` and `name` are that leaf's and that parameter's. constant_name: the constant it holds. output_index: the
     output leaves that it is returned as; a parameter that is also an output is donated if the caller agrees, and has to
-    be if must_alias. type: None for plain bytes; set when the text gives the argument itself an array type.
+    be if must_alias. written: a parameter that a run writes to: the caller's array is copied unless it is given up.
+    type: None for plain bytes; set when the text gives the argument itself an array type.
     """
 
     size: int
@@ -189,6 +190,7 @@ class Argument:
     name: str = ""
     shape: Shape | None = None
     type: ArrayType | None = None
+    written: bool = False
 
 
 @dataclass(slots=True)

@@ -46,6 +46,7 @@ _CONVOLUTIONS = ("forward", "backwardinput", "backwardfilter", "forward_fused", 
 _DIALECTS = UPSTREAM.plus(
     Dialects({f"lmhlo_gpu.conv_{kind}": STRUCTURED["stablehlo.convolution"] for kind in _CONVOLUTIONS})
 )
+_COMMENT = re.compile(r"/\*.*?\*/")
 _AFFINE_TERM = re.compile(r"(?:(\d+)\s*\*\s*)?d(\d+)(?:\s*\*\s*(\d+))?")
 
 
@@ -141,6 +142,11 @@ def _is_private(op: ir.Operation) -> bool:
     return op.get("sym_visibility") == StringAttr("private")
 
 
+def _shape(attr: Attribute | None) -> Shape | None:
+    """An HLO shape; XLA counts long tuples in comments."""
+    return parse_shape(_COMMENT.sub("", attr.value)) if isinstance(attr, StringAttr) else None
+
+
 def _optional_int(attr: Attribute | None) -> int | None:
     return attr.value if isinstance(attr, IntegerAttr) else None
 
@@ -183,7 +189,7 @@ class _FunctionReader:
             else:
                 self.module._at(inner, self._operation, inner, level.block)
         found = op.get("result_xla_shape")
-        result = parse_shape(found.value) if isinstance(found, StringAttr) else None
+        result = _shape(found)
         return lmhlo.Function(
             op.symbol_name or "", self.arguments, body, self._count("replica_count"), self._count("num_partitions"),
             result, _is_private(op),
@@ -392,8 +398,9 @@ def _argument(type_: Type, attrs: DictAttr) -> lmhlo.Argument:
         tuple(dense.ints(o) or () for o in outputs),
         attrs.get("lmhlo.must_alias") is not None,
         name.value if isinstance(name, StringAttr) else "",
-        parse_shape(shape.value) if isinstance(shape, StringAttr) else None,
+        _shape(shape),
         None if raw else array,
+        attrs.get("lmhlo.written") is not None,
     )
 
 

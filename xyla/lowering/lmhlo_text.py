@@ -131,6 +131,8 @@ def _argument_attributes(a: lmhlo.Argument) -> str:
         parts.append(f"lmhlo.output_index = {ArrayAttr(tuple(map(_index_list, a.output_index)))}")
     if a.must_alias:
         parts.append("lmhlo.must_alias")
+    if a.written:
+        parts.append("lmhlo.written")
     if a.name:
         parts.append(f"xla.name = {quote(a.name)}")
     if a.shape is not None:

@@ -13,10 +13,14 @@ from xyla.codegen.kernel import constant_behind
 from xyla.formats.hlo_text import parse
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction, Module, callees
+from xyla.hlo.shape import Shape
 
 
-def outline(inst: Instruction) -> Module:
-    """A module whose entry does what `inst` does, on parameters of its operands' shapes."""
+def outline(inst: Instruction, leaves: Sequence[int] | None = None) -> Module:
+    """A module whose entry does what `inst` does, on parameters of its operands' shapes.
+
+    leaves: only those of its result are returned, as a tuple.
+    """
     module = Module(inst.name)
     made: dict[Computation, Computation] = {}
     for comp in with_callees(inst.called):
@@ -25,8 +29,30 @@ def outline(inst: Instruction) -> Module:
     operands = [entry.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=o.shape) for i, o in enumerate(inst.operands)]
     first: dict[Instruction, Instruction] = {}
     inner = [first.setdefault(o, _stand_in(inst, o, p, entry)) for o, p in zip(inst.operands, operands, strict=True)]
-    entry.set_root(rewriter.clone_instruction(inst, entry, inner, called=[made[c] for c in inst.called]))
+    root = rewriter.clone_instruction(inst, entry, inner, called=[made[c] for c in inst.called])
+    if leaves is not None:
+        paths = [index for index, _ in inst.shape.leaves()]
+        parts = [_element(entry, root, paths[leaf]) for leaf in leaves]
+        root = entry.add(ops.TUPLE, parts, shape=Shape.tuple_of(p.shape for p in parts))
+    entry.set_root(root)
     module.set_entry(entry)
+    return module
+
+
+def _element(entry: Computation, value: Instruction, path: Sequence[int]) -> Instruction:
+    for i in path:
+        attrs = ops.IndexAttrs(i)
+        value = entry.add(ops.GET_TUPLE_ELEMENT, [value], attrs, shape=value.shape.tuple_shapes[i])
+    return value
+
+
+def as_entry(comp: Computation) -> Module:
+    """A module whose entry is a copy of `comp`."""
+    module = Module(comp.name)
+    made: dict[Computation, Computation] = {}
+    for callee in with_callees([comp]):
+        made[callee] = rewriter.clone_computation(callee, module, called=made)
+    module.set_entry(made[comp])
     return module
 
 
