@@ -8,7 +8,7 @@ been overwritten is found at the read, which names both values. Nothing here rel
   every trip can be read.
 - A branch is walked on its own; after a conditional only what no branch wrote is known.
 - A shared computation is walked by itself, once. Its places copy arguments in and results out.
-- What an asynchronous computation writes belongs to it until it is waited for.
+- What asynchronous work reads and writes belongs to it until it is waited for.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 
 from xyla.analysis.alias import CanShare, may_take_over, share_elementwise
 from xyla.analysis.call_graph import CONTROL_OPS
-from xyla.analysis.dataflow import WAITS, Value, forwards
+from xyla.analysis.dataflow import Value, forwards
 from xyla.analysis.nesting import Nested, drive
 from xyla.buffers.assignment import Allocation, BufferAssignment, Frame, Kind, leaf_literal
 from xyla.buffers.memory import Memory, Writes
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
-from xyla.hlo.op_def import OpDef
+from xyla.hlo.op_def import OpDef, Trait
 from xyla.runtime.program import Slice
 from xyla.support.status import internal
 
@@ -132,10 +132,11 @@ def _check_writable(value: Value, allocation: Allocation) -> None:
 
 @dataclass(slots=True)
 class _Pending:
-    """An asynchronous computation that runs: what it may write."""
+    """Asynchronous work that runs: what it may write, and what it reads."""
 
     start: Instruction
     writes: Writes
+    reads: Writes
 
 
 class _Replay:
@@ -203,7 +204,7 @@ class _Replay:
     def _guard(self, where: Slice, inst: Instruction) -> None:
         """Nothing may be written where an asynchronous computation works."""
         for other in self.pending.values():
-            if other.start is not inst and other.writes.touches(where):
+            if other.start is not inst and (other.writes.touches(where) or other.reads.touches(where)):
                 raise internal(f"%{inst.name} writes memory that %{other.start.name} works in until it is done")
 
     def _read(self, value: Value, inst: Instruction, how: str = "") -> None:
@@ -224,7 +225,9 @@ class _Replay:
                 yield self._conditional(inst)
             elif inst.op in CONTROL_OPS:
                 yield self._call(inst)
-            elif inst.op not in _IDLE and not (forwards(inst) and inst.op not in WAITS):
+            elif inst.op.has(Trait.ASYNC_DONE):
+                self._finish(inst)
+            elif inst.op not in _IDLE and not (forwards(inst) and not inst.op.has(Trait.ASYNC_DONE)):
                 self._work(inst)
 
     def _work(self, inst: Instruction) -> None:
@@ -232,8 +235,8 @@ class _Replay:
         operands = list(dict.fromkeys(v for o in inst.operands for v in self._leaves(o)))
         for value in operands:
             self._read(value, inst)
-        if inst.op in WAITS:
-            self._finish(inst)
+        if inst.op.has(Trait.ASYNC_START) and _is_awaited(inst):
+            self.pending[inst] = _Pending(inst, Writes(), self._reads(inst))
         results = [v for v in self.dataflow.defines(inst) if v is not None]
         self._check_unit(inst, operands, results)
         scratch = self.assignment.scratch(inst)
@@ -243,10 +246,22 @@ class _Replay:
         self._write_all(results, inst)
 
     def _finish(self, done: Instruction) -> None:
-        start = done
-        while start.op in WAITS or start.op is ops.ASYNC_UPDATE:
+        """What was started is over: its results are there, and what it read may change."""
+        start = done.operands[0]
+        while start.op is ops.ASYNC_UPDATE:
             start = start.operands[0]
         self.pending.pop(start, None)
+        for value in self._leaves(done):
+            if value.instruction is done:
+                self._write_all([value], done)
+            else:
+                self._read(value, done)
+
+    def _reads(self, inst: Instruction) -> Writes:
+        """The memory of an instruction's operands."""
+        out = Writes()
+        out.extend(self.assignment.slice_of(v) for o in inst.operands for v in self._leaves(o))
+        return out
 
     def _check_unit(self, inst: Instruction, operands: Sequence[Value], results: Sequence[Value]) -> None:
         """A result overlaps an operand only where it may take its place, and no other result or scratch."""
@@ -274,8 +289,8 @@ class _Replay:
 
     def _call(self, inst: Instruction) -> Nested:
         (callee,) = inst.called
-        if inst.op is ops.ASYNC_START:
-            self.pending[inst] = _Pending(inst, self.written[callee])
+        if inst.op is ops.ASYNC_START and _is_awaited(inst):
+            self.pending[inst] = _Pending(inst, self.written[callee], self._reads(inst))
         if self.graph.is_shared(callee):
             self._shared_call(inst, callee, inst.operands)
             self._write_all([v for v in self.dataflow.defines(inst) if v is not None], inst)
@@ -358,6 +373,16 @@ class _Replay:
             for phi in merged:
                 self._guard(self.assignment.slice_of(phi), inst)
         self._become(merged, inst)
+
+
+def _is_awaited(start: Instruction) -> bool:
+    """Whether what is started here is also waited for in this computation, and not handed to another."""
+    inst = start
+    while len(inst.users) == 1:
+        (inst,) = inst.users
+        if inst.op is not ops.ASYNC_UPDATE:
+            return inst.op.has(Trait.ASYNC_DONE)
+    return False
 
 
 def _text(where: Slice) -> str:

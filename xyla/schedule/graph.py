@@ -12,7 +12,7 @@ from typing import Any
 
 from xyla.analysis.alias import CanShare, Pair, entry_aliases, in_place_pairs
 from xyla.analysis.call_graph import CONTROL_OPS
-from xyla.analysis.dataflow import WAITS, Dataflow, Leaves, Value, forwards
+from xyla.analysis.dataflow import Dataflow, Leaves, Value, forwards
 from xyla.analysis.purity import Purity
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
@@ -79,7 +79,7 @@ class GraphBuilder:
         graph = Graph(order)
         numbers: dict[Value, int] = {}
         for node, inst in enumerate(order):
-            graph.free.append(inst.op in _FREE or (forwards(inst) and inst.op not in WAITS))
+            graph.free.append(inst.op in _FREE or (forwards(inst) and not inst.op.has(Trait.ASYNC_DONE)))
             fresh = self._add_buffers(graph, numbers, self._dataflow.values(inst))
             if inst.op is ops.PARAMETER:
                 graph.given += fresh
