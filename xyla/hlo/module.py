@@ -230,7 +230,12 @@ class Computation:
         done: set[int] = set()
         out: list[Instruction] = []
         for start in self.instructions:
-            if start.id not in done:
+            if start.id in done:
+                continue
+            if _is_ready(start, done):  # nearly always: storage order is an order already
+                done.add(start.id)
+                out.append(start)
+            else:
                 _visit_from(start, done, out)
         return out
 
@@ -248,6 +253,13 @@ class Computation:
 
     def __repr__(self) -> str:
         return f"<computation {self.name}: {len(self.instructions)} instructions>"
+
+
+def _is_ready(inst: Instruction, done: set[int]) -> bool:
+    for need in inst.operands:
+        if need.id not in done:
+            return False
+    return all(need.id in done for need in inst.control_predecessors) if inst.control_predecessors else True
 
 
 def _visit_from(start: Instruction, done: set[int], out: list[Instruction]) -> None:

@@ -180,9 +180,14 @@ def _remainder(inst: Instruction, session: Session) -> Kernel:
     return _in_compute_type(lambda x, y: integer.remainder(np.asarray(x), np.asarray(y), et), et)
 
 
-def _array_power(x: Array, y: Array) -> Array:
-    """NumPy's power; on rank 0 it would take the square root for the exponent 0.5, which is wrong for -inf and -0."""
-    return np.asarray(np.power(np.atleast_1d(x), np.atleast_1d(y))).reshape(x.shape)
+def _real_power(x: Array, y: Array) -> Array:
+    """NumPy's power, but for the exponent 0.5: there it may take the square root, which is wrong for -inf and -0."""
+    out = np.power(x, y)
+    half = y == 0.5
+    if not np.any(half):
+        return np.asarray(out)
+    exact = np.where(np.isneginf(x), np.asarray(np.inf, x.dtype), np.where(x == 0, np.asarray(0, x.dtype), out))
+    return np.asarray(np.where(half, exact, out))
 
 
 @EVAL.rule(ops.POWER)
@@ -191,7 +196,7 @@ def _power(inst: Instruction, session: Session) -> Kernel:
     if et.is_complex:
         return lambda x, y: math_complex.apply_wide(math_complex.power, et, x, y)
     if et.is_float:
-        return lambda x, y: math_real.apply_wide(_array_power, et, x, y)
+        return lambda x, y: math_real.apply_wide(_real_power, et, x, y)
     if et is PRED:
         return lambda x, y: np.logical_or(x, np.logical_not(y))
     return _in_compute_type(lambda x, y: integer.power(x, y, et), et)

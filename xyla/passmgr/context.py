@@ -85,6 +85,14 @@ class PassContext:
             }
         return True
 
+    def retract(self, rule: str) -> None:
+        """Takes the last permission back: the rule built something and then found that it does not match."""
+        self.control.number -= 1
+        self.control.counts[self.pass_name, rule] -= 1
+        if not self.control.counts[self.pass_name, rule]:
+            del self.control.counts[self.pass_name, rule]
+        self._open = None
+
     def record(self, new: Instruction) -> None:
         """Says what the last permitted rewrite put in place (for the log)."""
         if self._open is not None:

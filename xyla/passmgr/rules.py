@@ -39,7 +39,7 @@ class NotPermitted(Exception):
 class Rewrite:
     """One rule at one instruction. The first change asks for permission; past the limit the rule is abandoned."""
 
-    __slots__ = ("ctx", "inst", "made", "permitted", "rule")
+    __slots__ = ("_dynamic", "ctx", "inst", "made", "permitted", "rule")
 
     def __init__(self, ctx: PassContext, rule: str, inst: Instruction) -> None:
         self.ctx = ctx
@@ -47,6 +47,14 @@ class Rewrite:
         self.inst = inst
         self.permitted = False
         self.made: list[Instruction] = []
+        self._dynamic: bool | None = None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether `inst` or an operand has a dynamic dimension; the same for every rule that is tried at it."""
+        if self._dynamic is None:
+            self._dynamic = bool(self.inst.shape.dynamic) or any(o.shape.dynamic for o in self.inst.operands)
+        return self._dynamic
 
     @property
     def fp(self) -> Fp:
@@ -106,10 +114,13 @@ class Rewrite:
         return new
 
     def abandon(self) -> None:
-        """Removes what the rule has built so far (it turned out not to match)."""
+        """Removes what the rule has built so far (it turned out not to match); nothing has happened."""
         for new in reversed(self.made):
             rewriter.erase(new)
         self.made.clear()
+        if self.permitted:
+            self.ctx.retract(self.rule)
+            self.permitted = False
 
 
 Rule = Callable[[Instruction, Rewrite], Instruction | None]
@@ -133,9 +144,15 @@ def run_rules(
     Rules that undo one another are stopped by a budget of rewrites, with a note in the context.
     """
     changed = False
+    allowed = {op: _allowed(rules, ctx.fp) for op, rules in table.items()}
     for comp in list(computations if computations is not None else module.computations.values()):
-        changed |= _run_computation(comp, ctx, table)
+        changed |= _run_computation(comp, ctx, allowed)
     return changed
+
+
+def _allowed(rules: Sequence[Rule], fp: Fp) -> tuple[Rule, ...]:
+    """The rules that this floating-point mode permits."""
+    return tuple(r for r in rules if (mark := mark_of(r)) is None or fp_allows(fp, mark.least))
 
 
 def _run_computation(comp: Computation, ctx: PassContext, table: RuleTable) -> bool:
@@ -148,7 +165,7 @@ def _run_computation(comp: Computation, ctx: PassContext, table: RuleTable) -> b
         queued.discard(inst)
         if inst not in comp.instructions or (not inst.users and not inst.is_root and not has_effect(inst)):
             continue
-        again = try_rules(inst, ctx, table.get(inst.op, ()))
+        again = _try(inst, ctx, table[inst.op])
         if again is None:
             continue
         changed = True
@@ -168,15 +185,18 @@ def try_rules(inst: Instruction, ctx: PassContext, rules: Sequence[Rule]) -> lis
 
     Rules marked `value_changing` beyond the context's floating-point mode are passed over.
     """
+    return _try(inst, ctx, _allowed(rules, ctx.fp))
+
+
+def _try(inst: Instruction, ctx: PassContext, rules: Sequence[Rule]) -> list[Instruction] | None:
+    rewrite = Rewrite(ctx, "", inst)
     for rule in rules:
-        mark = mark_of(rule)
-        if mark is not None and not fp_allows(ctx.fp, mark.least):
-            continue
-        rewrite = Rewrite(ctx, rule.__name__, inst)
+        rewrite.rule = rule.__name__
         try:
             new = rule(inst, rewrite)
             if new is None or new is inst or (_ordered(inst) and new not in rewrite.made):
-                rewrite.abandon()
+                if rewrite.made or rewrite.permitted:
+                    rewrite.abandon()
                 continue
             rewrite.permit()
         except NotPermitted:

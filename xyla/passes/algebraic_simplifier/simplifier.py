@@ -85,14 +85,18 @@ class AlgebraicSimplifier(Pass):
     fold_transpose_into_scatter: bool = False
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        """Near linear: a work-list, run again until a whole round finds nothing."""
+        """Near linear: a work-list, run again over the computations that changed until a round finds nothing."""
         table = rules(self, ctx.fp)
         changed = False
+        pending = self._computations(module)
+        seen: dict[Computation, tuple[int, ...]] = {}
         for _ in range(_ROUNDS):
-            if not run_rules(module, ctx, table, self._computations(module)):
+            seen |= {comp: _revision(comp) for comp in pending}
+            if not run_rules(module, ctx, table, pending):
                 break
             rules_collectives.erase_replaced(module)
             changed = True
+            pending = [c for c in self._computations(module) if seen.get(c) != _revision(c)]
         if ctx.control.log is not None and not ctx.control.stopped:
             names = [c.name for c in self._computations(module)]
             log_refusals(module, ctx, rules(self, ctx.fp, refused=True), names)
@@ -107,6 +111,12 @@ class AlgebraicSimplifier(Pass):
             for c in inst.called
         }
         return [c for c in module.computation_post_order() if c not in settled]
+
+
+def _revision(comp: Computation) -> tuple[int, ...]:
+    """Changes when the computation does, or one that it calls: rules look into reducers."""
+    called = dict.fromkeys(c for inst in comp.instructions if inst.called for c in inst.called)
+    return (comp.revision, *(c.revision for c in called))
 
 
 @functools.lru_cache(maxsize=64)
@@ -148,7 +158,7 @@ def _bound(rule: Rule, layout_sensitive: bool) -> Rule:
 
     @functools.wraps(rule)
     def bound(inst: Instruction, rw: Rewrite) -> Instruction | None:
-        if not any_shape and _is_dynamic(inst):
+        if not any_shape and rw.is_dynamic:
             return None
         new = rule(inst, rw)
         if new is None or new is inst:
@@ -156,10 +166,6 @@ def _bound(rule: Rule, layout_sensitive: bool) -> Rule:
         return new if _settle(inst, new, rw, layout_sensitive) else None
 
     return bound
-
-
-def _is_dynamic(inst: Instruction) -> bool:
-    return bool(inst.shape.dynamic) or any(o.shape.dynamic for o in inst.operands)
 
 
 def _settle(inst: Instruction, new: Instruction, rw: Rewrite, layout_sensitive: bool) -> bool:
