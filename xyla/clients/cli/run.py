@@ -80,7 +80,7 @@ def execute(options: Options) -> int:
     try:
         outputs = subject.call(args)
     finally:
-        _print(*watch.report())
+        watch.report(_print)
     if options.out is not None:
         _save(options.out, outputs)
     code = _check(subject.module, options.engine, archive, args, outputs) if options.compare else OK

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,16 +56,16 @@ class Watch:
             watchers.append(self._times)
         executable.use(Interpreter(watchers))
 
-    def report(self) -> list[str]:
-        """Lines about the runs that were watched; writes the Chrome trace."""
+    def report(self, write: Callable[..., None]) -> None:
+        """Writes what was found about the runs that were watched, and the Chrome trace."""
         if self._options.chrome_trace is not None:
             self._options.chrome_trace.write_text(self._profile.chrome_trace())
         if not self._options.profile:
-            return []
+            return
         lines = [f"{'us':>12} {'runs':>8}  step"]
         for name, time in self._times.slowest():
             lines.append(f"{time.nanoseconds / 1e3:12.1f} {time.runs:8}  %{name} ({time.kind})")
-        return lines
+        write(*lines)
 
 
 def print_line(text: str) -> None:
