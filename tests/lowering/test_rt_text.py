@@ -152,7 +152,7 @@ def test_a_shared_sequence_is_one_function_and_one_object() -> None:
 
 def test_a_chain_of_shared_calls_costs_no_stack() -> None:
     steps = StepList("last", [CopyStep("c", A, B)])
-    for i in range(2000):
+    for i in range(1200):
         steps = StepList(f"f{i}", [CallStep(f"call{i}", steps)])
     text = print_program(program(CallStep("call", steps)))
     assert len(parse_program(text).body.steps) == 1

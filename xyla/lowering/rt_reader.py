@@ -17,8 +17,9 @@ from xyla.formats.mlir.dialects import Dialects
 from xyla.formats.mlir.ir import MlirModule, Operation, Region, Value
 from xyla.formats.mlir.parser import parse_module
 from xyla.formats.mlir.types import MemRefType, ScalarType
+from xyla.formats.mlir.upstream import UPSTREAM
 from xyla.lowering.gemm_steps import gemm_step
-from xyla.lowering.rt_text import BYTE_CALL, COPY, GEMM, LAUNCH, MAIN, MAX_NESTING, TARGET, TO_HOST
+from xyla.lowering.rt_text import ALLOC, BYTE_CALL, COPIES, COPY, GEMM, LAUNCH, MAIN, MAX_NESTING, TARGET, TO_HOST
 from xyla.lowering.rt_types import array_type_of, from_mlir
 from xyla.runtime.call_types import attribute_type
 from xyla.runtime.program import (
@@ -49,7 +50,7 @@ _RT = "rt."
 
 def parse_program(text: str, name: str = "<rt>", dialects: Dialects | None = None) -> Program:
     """The program in a text that `rt_text.print_program` made. Raises INVALID_ARGUMENT, located."""
-    return program_of(parse_module(text, name, dialects))
+    return program_of(parse_module(text, name, dialects if dialects is not None else UPSTREAM))
 
 
 def program_of(module: MlirModule) -> Program:
@@ -90,11 +91,14 @@ class _Reader:
         self._kernels: dict[str, int] = {}
         self._allocations: list[Allocation] = []
         self._depth = 0
+        self._count_arguments = 0
+        self._host_place: dict[str | int, int] = {}
         self._operations: dict[str, Callable[[Operation, _Function], None]] = {
             "arith.constant": self._constant,
             "memref.view": self._view,
             "memref.reinterpret_cast": self._reinterpret,
             "memref.alloca": self._alloca,
+            "memref.get_global": self._get_global,
             "memref.load": self._load,
             "func.call": self._call,
             "scf.while": self._while,
@@ -107,7 +111,7 @@ class _Reader:
         main = self._functions.get(MAIN)
         if main is None:
             raise self._fault(self._top, f"the module has no function @{MAIN}")
-        self._allocations = self._arguments(main)
+        self._allocations = [*self._arguments(main), *self._on_host()]
         program = Program(self._top.symbol_name or "", self._allocations, [], [], StepList(_text(main, "rt.body")))
         for entry in _dicts(self._top, "rt.kernels"):
             self._kernels[str(entry["name"])] = len(program.kernel_names)
@@ -153,6 +157,7 @@ class _Reader:
             if not isinstance(value.type, MemRefType) or not isinstance(entry, mlir.DictAttr):
                 raise self._fault(main, f"argument {i} of @{MAIN} is no memref")
             out.append(self._allocation(main, value.type, entry))
+        self._count_arguments = len(out)
         return out
 
     def _allocation(self, main: Operation, type_: MemRefType, entry: mlir.DictAttr) -> Allocation:
@@ -182,6 +187,25 @@ class _Reader:
         start = -memory.ctypes.data % 64
         memory[start : start + size] = raw
         return memory[start : start + size]
+
+    def _on_host(self) -> list[Allocation]:
+        """Memory of the host: the globals and pieces of stack that carry a number, in its order."""
+        found: list[tuple[int, str, Allocation]] = []
+        for op in self._top.walk():
+            number = op.get(ALLOC)
+            if not isinstance(number, mlir.IntegerAttr):
+                continue
+            if op.name == "memref.global" and isinstance(kind := op.get("type"), mlir.TypeAttr):
+                name, size = op.symbol_name or "", array_type_of(kind.type).num_bytes
+                made = Allocation(AllocationKind.CONSTANT, size, data=self._data(op, name, size), on_host=True)
+                found.append((number.value, name, made))
+            elif op.name == "memref.alloca":
+                size = array_type_of(op.results[0].type).num_bytes
+                found.append((number.value, "", Allocation(AllocationKind.TEMP, size, on_host=True)))
+        found.sort(key=lambda entry: entry[0])
+        for place, (number_, name, _) in enumerate(found):
+            self._host_place[name if name else number_] = self._count_arguments + place
+        return [made for _, _, made in found]
 
     def _argument(self, main: Operation, entry: Mapping[str, Attribute]) -> Argument:
         kind = entry.get("type")
@@ -214,7 +238,7 @@ class _Reader:
 
     def _body(self, function: Operation, steps: StepList) -> None:
         block = function.regions[0].blocks[0]
-        if len(block.arguments) != len(self._allocations):
+        if len(block.arguments) != self._count_arguments:
             raise self._fault(function, f"@{function.symbol_name} takes {len(block.arguments)} allocations, "
                               f"@{MAIN} {len(self._allocations)}")  # fmt: skip
         state = _Function(steps)
@@ -274,10 +298,21 @@ class _Reader:
 
     def _alloca(self, op: Operation, state: _Function) -> None:
         kind = op.results[0].type
+        number = op.get(ALLOC)
+        if isinstance(number, mlir.IntegerAttr) and isinstance(kind, MemRefType):
+            state.memory[op.results[0]] = _Memory(Slice(self._host_place[number.value], 0, _size(kind)), kind)
+            return
         if not isinstance(kind, MemRefType) or kind.dims not in ((), (0,)):
             raise self._fault(op, "memref.alloca is for a scalar on the host, or for an empty buffer")
         hole = Slice(0, 0, 0) if kind.dims == (0,) else None
         state.memory[op.results[0]] = _Memory(hole, kind)
+
+    def _get_global(self, op: Operation, state: _Function) -> None:
+        name, kind = op.get("name"), op.results[0].type
+        place = self._host_place.get(name.root) if isinstance(name, mlir.SymbolRef) else None
+        if place is None or not isinstance(kind, MemRefType):
+            raise self._fault(op, f"{name} is no constant on the host")
+        state.memory[op.results[0]] = _Memory(Slice(place, 0, _size(kind)), kind)
 
     def _load(self, op: Operation, state: _Function) -> None:
         memory = self._memory(op, op.operands[0], state)
@@ -317,6 +352,8 @@ class _Reader:
         match target:
             case None:
                 raise self._fault(op, f"@{name} is not declared")
+            case _ if target in COPIES and op.get("rt.results") is not None:
+                self._custom_call(op, target, state)
             case _ if target == TO_HOST:
                 self._to_host(op, state)
             case _ if target == COPY:
@@ -372,6 +409,8 @@ class _Reader:
             memory = self._memory(op, value, state)
             arrays.append((self._place(op, value, state), array_type_of(memory.type)))
         count = len(arrays) - _count(op, "rt.results", 0)
+        if target in COPIES:
+            arrays = arrays[::-1]
         if not 0 <= count <= len(arrays):
             raise self._fault(op, f"rt.results counts more than the {len(arrays)} operands")
         attributes = {k: from_mlir(v) for k, v in op.attributes.items() if not k.startswith(_RT)}

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
 from xyla.formats.mlir import attributes as mlir
 from xyla.formats.mlir.ir import Block, MlirModule, Operation, Region, Value
 from xyla.formats.mlir.printer import print_module
@@ -43,6 +45,10 @@ from xyla.support.status import internal, unimplemented
 MAIN = "main"
 TARGET = "rt.direct_custom_call"
 LAUNCH, COPY, TO_HOST, GEMM = "xla.gpu.func.launch", "xla.gpu.memcpy.d2d", "xla.gpu.memcpy.d2h", "xla.gpu.gemm"
+# Calls that name their target first.
+COPIES = frozenset({COPY, TO_HOST, "xla.gpu.memcpy.h2d"})
+ALLOC = "lmhlo.alloc"
+NOWHERE = Slice(0, 0, 0)
 # Deeper control flow than this has no text: the reader and every MLIR tool recurse over regions.
 MAX_NESTING = 200
 BYTE_CALL = "rt.byte_call"
@@ -87,6 +93,9 @@ class _Writer:
         self._taken: set[str] = {MAIN}
         self._declared: dict[tuple[str, tuple[Type, ...]], str] = {}
         self._bases: dict[str, int] = {}
+        self.arguments = [a for a in program.allocations if not a.on_host]
+        if program.allocations[: len(self.arguments)] != self.arguments:
+            raise internal("memory of the host comes after all other allocations")
 
     def functions(self) -> list[Operation]:
         """@main, then each shared sequence, callers first."""
@@ -146,10 +155,25 @@ class _Writer:
                 initial_value=_payload(allocation.data.tobytes()),
                 constant=mlir.UNIT,
             )
+            if allocation.on_host:
+                op.attributes[ALLOC] = mlir.IntegerAttr(number, INDEX)
             yield op
 
     def _constant(self, number: int) -> str:
         return f"constant_{number}"
+
+    def on_host(self, number: int) -> Operation:
+        """What gives memory of the host: a constant's global, or the stack."""
+        allocation = self.program.allocations[number]
+        if allocation.kind is AllocationKind.CONSTANT:
+            op = Operation("memref.get_global")
+            op.properties["name"] = mlir.SymbolRef(self._constant(number))
+        else:
+            op = Operation("memref.alloca")
+            op.properties["operandSegmentSizes"] = mlir.DenseArrayAttr(I32, (0, 0))
+            op.attributes[ALLOC] = mlir.IntegerAttr(number, INDEX)
+        op.results.append(Value("", bytes_memref(allocation.size), op, 0))
+        return op
 
     def _arguments(self) -> Iterable[mlir.Attribute]:
         for a in self.program.arguments:
@@ -165,7 +189,7 @@ class _Writer:
             yield mlir.DictAttr(tuple(fields))
 
     def _allocation(self, number: int, a: Allocation) -> mlir.DictAttr:
-        entries: list[tuple[str, mlir.Attribute]] = [("lmhlo.alloc", mlir.IntegerAttr(number, INDEX))]
+        entries: list[tuple[str, mlir.Attribute]] = [(ALLOC, mlir.IntegerAttr(number, INDEX))]
         match a.kind:
             case AllocationKind.PARAMETER:
                 entries.append(("lmhlo.params", mlir.IntegerAttr(a.index, INDEX)))
@@ -180,14 +204,14 @@ class _Writer:
         return mlir.DictAttr(tuple(entries))
 
     def _function(self, name: str, body: StepList) -> Operation:
-        types = tuple(bytes_memref(a.size) for a in self.program.allocations)
+        types = tuple(bytes_memref(a.size) for a in self.arguments)
         arguments = [Value(f"arg{i}", t, None, i) for i, t in enumerate(types)]
         emitter = _Emitter(self, arguments)
         emitter.steps(body)
         emitter.op("func.return")
-        op = _func(name, types, Region([_block(emitter.operations, arguments)]))
+        op = _func(name, types, Region([_block([*emitter.prologue, *emitter.operations], arguments)]))
         if arguments:
-            attrs = tuple(self._allocation(i, a) for i, a in enumerate(self.program.allocations))
+            attrs = tuple(self._allocation(i, a) for i, a in enumerate(self.arguments))
             op.properties["arg_attrs"] = mlir.ArrayAttr(attrs)
         return op
 
@@ -226,7 +250,9 @@ class _Emitter:
 
     def __init__(self, writer: _Writer, arguments: list[Value]) -> None:
         self.operations: list[Operation] = []
+        self.prologue: list[Operation] = []
         self._writer = writer
+        self._hosted: dict[int, Value] = {}
         self._arguments = arguments
         self._values: list[dict[object, Value]] = [{}]
 
@@ -264,14 +290,28 @@ class _Emitter:
     # -- memory ------------------------------------------------------------------------------------------------
 
     def view(self, s: Slice, type_: ArrayType | None = None) -> Value:
-        """A slice as a memref of a type, or of bytes."""
-        base = self._arguments[s.allocation]
+        """A slice as a memref of a type, or of bytes; an empty buffer for a hole."""
+        if type_ is not None and s == NOWHERE and type_.dims == (0,) and type_.dtype == np.int8:
+            sizes = {"operandSegmentSizes": mlir.DenseArrayAttr(I32, (0, 0))}
+            return self.value("memref.alloca", result=bytes_memref(0), properties=sizes)
+        base = self._base(s.allocation)
         whole = bytes_memref(s.size)
         if type_ is None or type_.num_bytes != s.size:
             exact = s.offset == 0 and base.type == whole
             base = base if exact else self._view(base, s.offset, whole)
             return base if type_ is None else self._typed(base, 0, type_)
         return self._typed(base, s.offset, type_)
+
+    def _base(self, allocation: int) -> Value:
+        """All bytes of an allocation: an argument, or what the function's first lines make."""
+        if allocation < len(self._arguments):
+            return self._arguments[allocation]
+        found = self._hosted.get(allocation)
+        if found is None:
+            made = self._writer.on_host(allocation)
+            self.prologue.append(made)
+            found = self._hosted[allocation] = made.results[0]
+        return found
 
     def _typed(self, base: Value, offset: int, type_: ArrayType) -> Value:
         wanted = memref_of(type_)
@@ -296,7 +336,7 @@ class _Emitter:
         scalar = MemRefType((), element)
         sizes = {"operandSegmentSizes": mlir.DenseArrayAttr(I32, (0, 0))}
         host = self.op("memref.alloca", (), scalar, sizes).results[0]
-        self.call(TO_HOST, [host, self._view(self._arguments[s.allocation], s.offset, scalar)], {})
+        self.call(TO_HOST, [host, self._view(self._base(s.allocation), s.offset, scalar)], {})
         return self.op("memref.load", [host], element).results[0]
 
     # -- steps -------------------------------------------------------------------------------------------------
@@ -363,7 +403,8 @@ class _Emitter:
         for key, text in (("rt.reason", step.reason), ("rt.location", step.location)):
             if text:
                 attributes[key] = mlir.StringAttr(text)
-        self.call(step.target, [self.view(s, t) for s, t in (*step.inputs, *step.outputs)], attributes)
+        groups = (step.outputs, step.inputs) if step.target in COPIES else (step.inputs, step.outputs)
+        self.call(step.target, [self.view(s, t) for group in groups for s, t in group], attributes)
 
     def _shared_call(self, step: CallStep) -> None:
         for source, target in step.arguments:

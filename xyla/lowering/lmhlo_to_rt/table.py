@@ -83,8 +83,8 @@ class Context:
         return tuple([(self.slice(v), v.type) for v in views])
 
     def is_host(self, view: lmhlo.View) -> bool:
-        """Whether memory is the host's: allocated on its stack, or a global of the module."""
-        return view.space is not lmhlo.Space.ARGUMENT
+        """Whether memory is the host's: allocated on its stack, or a global that no argument carries."""
+        return self.allocations[self.slice(view).allocation].on_host
 
     # -- steps -------------------------------------------------------------------------------------------------
 

@@ -201,6 +201,25 @@ def _collective_broadcast(step: CustomCallStep, a: dict[str, Any]) -> Handler:
     return run
 
 
+@library_call("xla.gpu.ragged_all_to_all", _GROUPED)
+def _ragged_all_to_all(step: CustomCallStep, a: dict[str, Any]) -> Handler:
+    """Operands: input, output, input offsets, send sizes, output offsets, receive sizes; one of each list a member.
+
+    Member m sends me input[in_off[me] : + send[me]]; it lands in my output at m's out_off[me].
+    """
+
+    def combine(values: Sequence[Sequence[Array]], me: int) -> list[Array]:
+        out = np.array(values[me][1])
+        for data, _, starts, sizes, targets, _ in values:
+            pieces = max(starts.size // len(values), 1)
+            for j in range(pieces * me, pieces * (me + 1)):
+                lo, n, to = (int(v.reshape(-1)[j]) for v in (starts, sizes, targets))
+                out[to : to + n] = data[lo : lo + n]
+        return [out]
+
+    return _meeting("ragged_all_to_all", step, a, combine)
+
+
 _PERMUTE = {**_GROUPED, "source_peers": _INTS, "target_peers": _INTS}
 
 
