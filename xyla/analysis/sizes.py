@@ -115,6 +115,8 @@ class Sizes:
 
     def joint(self, x: Size, y: Size) -> Size:
         """y where x is 1, else x."""
+        if x.constant is not None:
+            return y if x.value == 1 else x
         return x if x is y else self._op(Kind.JOINT, x, y, min(x.low, y.low), max(x.high, y.high))
 
     def _op(self, kind: Kind, x: Size, y: Size, low: int, high: int) -> Size:

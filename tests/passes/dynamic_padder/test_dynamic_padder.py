@@ -111,6 +111,10 @@ CASES = {
         "window={size=2x1 pad=-1_0x0_0 lhs_dilate=2x1 rhs_dilate=2x1}, to_apply=add"
     ),
     "convolution": "ROOT r = f32[1,<=4,2] convolution(f, kernel), window={size=3 pad=1_1}, dim_labels=b0f_0io->b0f",
+    "repeated": (
+        "one = s32[] constant(1)\n  few = s32[] minimum(k, one)\n"
+        "  z = s32[<=4,3] set-dimension-size(xs, few), dimensions={0}\n  ROOT r = s32[<=4,3] add(z, x)"
+    ),
     "size": "ROOT r = s32[] get-dimension-size(x), dimensions={0}",
     "shrink and grow": (
         "a = s32[<=4,3] set-dimension-size(x, k), dimensions={0}\n  b = s32[<=4,3] set-dimension-size(a"
