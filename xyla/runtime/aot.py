@@ -132,19 +132,31 @@ def load(path: str | os.PathLike[str], prepare: Callable[[Program], None] | None
     header, end = _checked_header(contents, name)
     _check_origin(header, host(), name)
     try:
-        blobs = _blobs(contents, end, header["sizes"])
-        images = [b.tobytes() for b in blobs[: header["images"]]]
-        program = aot_codec.decode(header["program"], blobs[header["images"] :])
-        stats = Stats(**header["stats"])
-        symbols = [str(s) for s in header["symbols"]]
-        wanted = [symbols.index(s) for s in program.kernel_names]
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError, RecursionError) as error:
+        return _built(header, _blobs(contents, end, header["sizes"]), contents, prepare)
+    except _NONSENSE as error:
         raise XylaError(Status.DATA_LOSS, f"{name}: its header makes no sense ({error})") from None
+
+
+# What a header raises that is well formed and yet not what `save` wrote.
+_NONSENSE = (
+    KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError, RecursionError, RuntimeError,
+    AssertionError,
+)  # fmt: skip
+
+
+def _built(
+    header: dict[str, Any], blobs: list[Bytes], contents: memoryview, prepare: Callable[[Program], None] | None
+) -> Executable:
+    images = [b.tobytes() for b in blobs[: header["images"]]]
+    program = aot_codec.decode(header["program"], blobs[header["images"] :])
+    stats = Stats(**header["stats"])
+    stats.handlers = [(a, b) for a, b in stats.handlers]
+    symbols = [str(s) for s in header["symbols"]]
+    wanted = [symbols.index(s) for s in program.kernel_names]
     if prepare is not None:
         prepare(program)
     store = default_store()
     kernels = store.adopt(images, symbols)
-    stats.handlers = [(a, b) for a, b in stats.handlers]
     loaded = Executable(program, [kernels[i].address for i in wanted], stats, keep_alive=store)
     loaded.saved = contents
     return loaded

@@ -120,7 +120,7 @@ def described(what: str, arrays: Sequence[Array]) -> list[str]:
     """A line an array: its type and its first and last elements."""
     return [
         f"  {what}{i} = {by_numpy(a.dtype)}[{','.join(map(str, a.shape))}] "
-        + np.array2string(a, threshold=8, edgeitems=2, separator=", ").replace("\n", "")
+        + " ".join(np.array2string(a, threshold=8, edgeitems=2, separator=", ").replace("[ ", "[").split())
         for i, a in enumerate(arrays)
     ]
 
