@@ -13,6 +13,7 @@ been overwritten is found at the read, which names both values. Nothing here rel
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,7 +27,7 @@ from xyla.buffers.assignment import Allocation, BufferAssignment, Frame, Kind, l
 from xyla.buffers.memory import Memory, Writes
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
-from xyla.hlo.op_def import OpDef, Trait
+from xyla.hlo.op_def import OpDef, Trait, all_ops
 from xyla.runtime.program import Slice
 from xyla.support.status import internal
 
@@ -35,6 +36,10 @@ _IDLE: frozenset[OpDef[Any]] = frozenset({
     ops.PARAMETER, ops.CONSTANT, ops.TUPLE, ops.GET_TUPLE_ELEMENT, ops.AFTER_ALL, ops.ASYNC_UPDATE, ops.OPT_BARRIER,
     ops.DOMAIN, ops.ADD_DEPENDENCY,
 })  # fmt: skip
+
+
+_STARTS = frozenset(op for op in all_ops() if op.has(Trait.ASYNC_START))
+_DONES = frozenset(op for op in all_ops() if op.has(Trait.ASYNC_DONE))
 
 
 def verify_assignment(assignment: BufferAssignment, can_share: CanShare = share_elementwise) -> None:
@@ -225,9 +230,9 @@ class _Replay:
                 yield self._conditional(inst)
             elif inst.op in CONTROL_OPS:
                 yield self._call(inst)
-            elif inst.op.has(Trait.ASYNC_DONE):
+            elif inst.op in _DONES:
                 self._finish(inst)
-            elif inst.op not in _IDLE and not (forwards(inst) and not inst.op.has(Trait.ASYNC_DONE)):
+            elif inst.op not in _IDLE and not forwards(inst):
                 self._work(inst)
 
     def _work(self, inst: Instruction) -> None:
@@ -235,7 +240,7 @@ class _Replay:
         operands = list(dict.fromkeys(v for o in inst.operands for v in self._leaves(o)))
         for value in operands:
             self._read(value, inst)
-        if inst.op.has(Trait.ASYNC_START) and _is_awaited(inst):
+        if inst.op in _STARTS and _is_awaited(inst):
             self.pending[inst] = _Pending(inst, Writes(), self._reads(inst))
         results = [v for v in self.dataflow.defines(inst) if v is not None]
         self._check_unit(inst, operands, results)
@@ -272,18 +277,14 @@ class _Replay:
         _check_disjoint(inst, places)
         if not places:
             return
-        read = sorted((self._place(v), v.id, v) for v in operands if v.size)
+        read = _Places((self.assignment.slice_of(v), v) for v in operands)
         for value in results:
-            for old in _overlapping(self.assignment.slice_of(value), read):
-                same = self.assignment.slice_of(value) == self.assignment.slice_of(old)
-                if not same or not may_take_over(value, old, self.can_share):
+            where = self.assignment.slice_of(value)
+            for old in read.overlapping(where):
+                if where != self.assignment.slice_of(old) or not may_take_over(value, old, self.can_share):
                     raise internal(f"%{inst.name} writes {value.name} over {old.name}, which it reads")
-        if scratch is not None and (found := _overlapping(scratch, read)):
+        if scratch is not None and (found := read.overlapping(scratch)):
             raise internal(f"the scratch of %{inst.name} lies over {found[0].name}, which it reads")
-
-    def _place(self, value: Value) -> tuple[int, int, int]:
-        where = self.assignment.slice_of(value)
-        return where.allocation, where.offset, where.offset + where.size
 
     # -- control flow --------------------------------------------------------------------------------------------
 
@@ -381,7 +382,7 @@ def _is_awaited(start: Instruction) -> bool:
     while len(inst.users) == 1:
         (inst,) = inst.users
         if inst.op is not ops.ASYNC_UPDATE:
-            return inst.op.has(Trait.ASYNC_DONE)
+            return inst.op in _DONES
     return False
 
 
@@ -398,9 +399,21 @@ def _check_disjoint(inst: Instruction, places: list[tuple[Slice, str]]) -> None:
             raise internal(f"%{inst.name} writes {first} and {second} to the same memory")
 
 
-def _overlapping(where: Slice, read: list[tuple[tuple[int, int, int], int, Value]]) -> list[Value]:
-    """Which of the operands (each at (allocation, start, end)) overlap a slice."""
-    if not where.size:
-        return []
-    end = where.offset + where.size
-    return [v for (a, start, stop), _, v in read if a == where.allocation and start < end and where.offset < stop]
+class _Places:
+    """Operands by where they lie. They do not overlap, unless they lie in one place."""
+
+    def __init__(self, operands: Iterable[tuple[Slice, Value]]) -> None:
+        rows = [(w.allocation, w.offset, w.offset + w.size, v.id, v) for w, v in operands if w.size]
+        self._rows = sorted(rows) if len(rows) > 1 else rows
+
+    def overlapping(self, where: Slice) -> list[Value]:
+        """The operands that share a byte with a slice."""
+        rows, first, end = self._rows, where.offset, where.offset + where.size
+        if not where.size or not rows:
+            return []
+        out = []
+        at = bisect_left(rows, (where.allocation, end)) - 1
+        while at >= 0 and rows[at][0] == where.allocation and rows[at][2] > first:
+            out.append(rows[at][4])
+            at -= 1
+        return out
