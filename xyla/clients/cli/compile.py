@@ -110,17 +110,17 @@ def _write(text: str, output: Path | None) -> None:
 
 
 def _hlo(compilation: Any) -> str:
-    return str(_above(compilation, "optimised"))
+    return str(_above(compilation).optimised)
 
 
 def _schedule(compilation: Any) -> str:
-    return str(_above(compilation, "scheduled"))
+    return str(_above(compilation).assignment.module)
 
 
 def _buffers(compilation: Any) -> str:
     from xyla.buffers.dump import assignment_text
 
-    return assignment_text(_above(compilation, "buffers"))
+    return assignment_text(_above(compilation).assignment)
 
 
 def _lmhlo(compilation: Any) -> str:
@@ -158,13 +158,13 @@ STAGES: dict[Stage, Callable[[Any], str]] = {
 }
 
 
-def _above(compilation: Any, stage: str) -> Any:
-    """A stage that a program has which starts as HLO. Raises INVALID_ARGUMENT for one that starts below."""
+def _above(compilation: Any) -> Any:
+    """The compilation of a program that starts as HLO. Raises INVALID_ARGUMENT for one that starts below."""
     from xyla.compiler.from_text import TextCompilation
 
     if isinstance(compilation, TextCompilation):
         raise invalid(f"{compilation.name} starts below HLO: it is {compilation.kind} already")
-    return getattr(compilation, stage)
+    return compilation
 
 
 def _unique(sources: Sequence[KernelSource]) -> list[KernelSource]:

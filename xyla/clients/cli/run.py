@@ -74,7 +74,7 @@ def execute(options: Options) -> int:
         raise invalid("--args and --random-args both say what the arguments are: give one")
     archive = inputs.read_arrays(options.args) if options.args is not None else {}
     given = inputs.numbered(archive, "arg", "in")
-    subject = _loaded(options) if is_saved_file(options.file) else _compiled(options, given)
+    subject = _loaded(options) or _compiled(options, given)
     args = _arguments(subject.shapes, options, given)
     watch = _watch(subject, options)
     try:
@@ -119,13 +119,18 @@ def _compiled(options: Options, given: Sequence[Array]) -> Subject:
     return Subject(shapes, call, executable, module)
 
 
-def _loaded(options: Options) -> Subject:
-    """A saved executable."""
+def _loaded(options: Options) -> Subject | None:
+    """A saved executable, or a program that starts below HLO; None for the file of another one."""
     from xyla.clients.api import load_executable
+    from xyla.clients.cli.compile import buffer_level
 
+    saved = is_saved_file(options.file)
+    below = buffer_level(options.file) if not saved and options.source is None else None
+    if not saved and below is None:
+        return None
     if options.engine == "reference":
-        raise invalid(f"{options.file} is compiled: the reference engine needs the program itself")
-    executable = load_executable(options.file)
+        raise invalid(f"{options.file} is no HLO: the reference engine needs the program itself")
+    executable = below.executable if below is not None else load_executable(options.file)
     return Subject(parameter_shapes(executable.program), lambda args: executable(*args), executable)
 
 

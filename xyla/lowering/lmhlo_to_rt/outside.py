@@ -27,15 +27,20 @@ def _custom_call(op: lmhlo.CustomCall, context: Context) -> None:
         "backend_config": op.backend_config,
         "call_target_name": op.call_target_name,
     }
-    hlo, reason = op.hlo, "a custom call"
-    if hlo is not None and not in_hlo(op.call_target_name):
+    unit, hlo = op.unit if isinstance(op.unit, HandlerUnit) else None, op.hlo
+    if in_hlo(op.call_target_name):
+        unit = None
+    elif unit is not None and "hlo" in unit.attributes:
+        given["hlo"] = unit.attributes["hlo"]
+    elif hlo is not None:
         given["hlo"] = Deferred(lambda: hlo.text)
-        if isinstance(op.unit, HandlerUnit):
-            reason = op.unit.reason
+    reason = unit.reason if unit is not None else "a custom call"
+    # What is prepared knows nothing of holes.
+    prepared = unit.handler if unit is not None and mapping is None else None
     location = op.span.where() if op.span is not None else ""
     name = op.name or op.call_target_name
-    context.units.append((op.name, HandlerUnit(OUTSIDE, None, reason, given)))
-    context.out.append(CustomCallStep(name, OUTSIDE, inputs, outputs, given, reason, location=location))
+    context.units.append((op.name, HandlerUnit(OUTSIDE, prepared, reason, given)))
+    context.out.append(CustomCallStep(name, OUTSIDE, inputs, outputs, given, reason, prepared, location))
 
 
 def _placed(op: lmhlo.Op, given: tuple[Typed, ...], places: tuple[int, ...], count: int) -> tuple[Typed, ...]:
