@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from xyla.analysis.dataflow import Dataflow, Value
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
-from xyla.hlo.op_def import OpDef, Trait
+from xyla.hlo.op_def import Trait
 from xyla.hlo.shape import Shape
+from xyla.support.status import unimplemented
 
 # (instruction, operand number, operand leaf, output leaf): whether the output may be written where the operand lies,
 # when nothing needs the operand afterwards.
@@ -25,12 +25,10 @@ CanShare = Callable[[Instruction, int, int, int], bool]
 # (operand number, operand leaf, output leaf) of an in-place update.
 Pair = tuple[int, int, int]
 
-_ALIASING: frozenset[OpDef[Any]] = frozenset({ops.CUSTOM_CALL, ops.FUSION})
-
 
 def same_memory(a: Shape, b: Shape) -> bool:
     """Whether two arrays have every element at the same byte: equal width, dimensions and memory order."""
-    return (
+    return a is b or (
         a.element_type.itemsize == b.element_type.itemsize
         and a.dims == b.dims
         and a.dynamic == b.dynamic
@@ -59,17 +57,21 @@ def share_elementwise(inst: Instruction, number: int, leaf: int, output: int) ->
 
 
 def in_place_pairs(inst: Instruction) -> tuple[Pair, ...]:
-    """The operands that `inst` updates in place: each output of a pair lives where its operand does."""
+    """The operands that `inst` updates in place: each output of a pair lives where its operand does.
+
+    Raises UNIMPLEMENTED when a custom call wants two results in one operand.
+    """
     if inst.op is ops.DYNAMIC_UPDATE_SLICE:
         return ((0, 0, 0),) if same_memory(inst.operands[0].shape, inst.shape) else ()
     if inst.op is ops.SCATTER:
         return _scatter_pairs(inst)
-    if inst.op in _ALIASING:
-        declared = _declared_pairs(inst)
-        return declared or (_fusion_pairs(inst) if inst.op is ops.FUSION else ())
+    if inst.op is ops.FUSION:
+        # What a fusion declares is no more than a wish: its kernel updates in place where its root does.
+        return _fusion_pairs(inst)
+    if inst.op is ops.CUSTOM_CALL:
+        return _declared_pairs(inst)
     if inst.op in (ops.COLLECTIVE_PERMUTE, ops.COLLECTIVE_PERMUTE_START) and inst.attrs.slice_sizes:
-        # (input, output, ...): the output buffer is an operand, which slices are received into.
-        return ((1, 0, 1 if inst.shape.is_tuple else 0),)
+        return _received_pairs(inst)
     if inst.op is ops.RAGGED_ALL_TO_ALL:
         return ((1, 0, 0),)
     return ()
@@ -82,6 +84,14 @@ def _scatter_pairs(inst: Instruction) -> tuple[Pair, ...]:
     return tuple((i, 0, i) for i, (o, out) in enumerate(pairs) if same_memory(o.shape, out))
 
 
+def _received_pairs(inst: Instruction) -> tuple[Pair, ...]:
+    """(inputs, outputs, ...): slices are received into operand 1, which the result is, or a start op's element 1."""
+    first = 0
+    if inst.op is ops.COLLECTIVE_PERMUTE_START:
+        first = sum(1 for _ in inst.shape.tuple_shapes[0].leaves())
+    return tuple((1, i, first + i) for i, _ in enumerate(inst.operands[1].shape.leaves()))
+
+
 def _declared_pairs(inst: Instruction) -> tuple[Pair, ...]:
     """output_to_operand_aliasing, leaf by leaf."""
     out: list[Pair] = []
@@ -89,12 +99,16 @@ def _declared_pairs(inst: Instruction) -> tuple[Pair, ...]:
         outputs = _leaves_under(inst.shape, a.output_index)
         operands = _leaves_under(inst.operands[a.operand].shape, a.operand_index)
         out.extend((a.operand, o, r) for o, r in zip(operands, outputs, strict=True))
+    if len({pair[:2] for pair in out}) < len(out):
+        raise unimplemented(f"two results of %{inst.name} live in one operand", span=inst.span)
     return tuple(out)
 
 
 def _leaves_under(shape: Shape, index: tuple[int, ...]) -> list[int]:
     n = len(index)
-    return [i for i, (path, leaf) in enumerate(shape.leaves()) if path[:n] == index and leaf.is_array]
+    return [
+        i for i, (path, leaf) in enumerate(shape.leaves()) if path[:n] == index and (leaf.is_array or leaf.is_buffer)
+    ]
 
 
 def _fusion_pairs(inst: Instruction) -> tuple[Pair, ...]:

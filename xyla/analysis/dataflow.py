@@ -1,7 +1,7 @@
 """Which array each part of each instruction's result is: values, where they lie, who reads them.
 
-SSA with phis, as XLA's HloDataflowAnalysis in its SSA form. Only array leaves carry values; tuples, bitcasts and such
-only name them. A leaf is named by its number in `shape.leaves()` order.
+SSA with phis, as XLA's HloDataflowAnalysis in its SSA form. Only array leaves carry values, and buffers `b(f32[8])` the
+array in them; tuples, bitcasts and such only name them. A leaf is named by its number in `shape.leaves()` order.
 
     body(p: (s32[], f32[8])) -> (add(p.0, 1), p.1)
     ROOT w = while((zero, x))            w.0 is a phi of zero and the add; w.1 is x itself: no trip changes it
@@ -20,7 +20,7 @@ from xyla.analysis.leaves import LeafIndex
 from xyla.analysis.nesting import Nested, drive
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction, Module
-from xyla.hlo.op_def import OpDef
+from xyla.hlo.op_def import OpDef, Trait
 from xyla.hlo.shape import Shape
 
 
@@ -78,14 +78,9 @@ _ELEMENTS: dict[OpDef[Any], int] = {
     ops.ASYNC_DONE: 1, ops.COPY_DONE: 0, ops.ALL_GATHER_DONE: 1, ops.COLLECTIVE_PERMUTE_DONE: 1,
 }  # fmt: skip
 # Element N of the result is the operands, one after the other; the instruction defines the rest.
-_OPERANDS_IN: dict[OpDef[Any], int] = {
+OPERANDS_IN: dict[OpDef[Any], int] = {
     ops.COPY_START: 1, ops.ALL_GATHER_START: 0, ops.COLLECTIVE_PERMUTE_START: 0, ops.SEND: 0,
 }  # fmt: skip
-# What waits for a started operation reads all that was started with: none of it may change before.
-WAITS: frozenset[OpDef[Any]] = frozenset({
-    ops.ASYNC_DONE, ops.COPY_DONE, ops.ALL_GATHER_DONE, ops.COLLECTIVE_PERMUTE_DONE, ops.ALL_REDUCE_DONE, ops.SEND_DONE,
-    ops.RECV_DONE,
-})  # fmt: skip
 # They read none of their operands' arrays.
 _NO_READERS: frozenset[OpDef[Any]] = frozenset({
     ops.TUPLE, ops.GET_TUPLE_ELEMENT, ops.AFTER_ALL, ops.ASYNC_UPDATE, ops.OPT_BARRIER, ops.DOMAIN, ops.ADD_DEPENDENCY,
@@ -176,8 +171,8 @@ class Dataflow:
             return self.index.element(inst.operands[0].shape, values[inst.operands[0]], _ELEMENTS[op])
         if op is ops.RECV_DONE:
             return (*self.index.element(inst.operands[0].shape, values[inst.operands[0]], 0), None)
-        if op in _OPERANDS_IN and inst.shape.is_tuple:
-            return self._started(inst, _OPERANDS_IN[op])
+        if op in OPERANDS_IN and inst.shape.is_tuple:
+            return self._started(inst, OPERANDS_IN[op])
         return self._define(inst)
 
     def _started(self, inst: Instruction, element: int) -> Leaves:
@@ -191,8 +186,8 @@ class Dataflow:
     def _define(self, inst: Instruction, *, is_phi: bool = False) -> Leaves:
         if inst.shape.is_array:
             return (Value(inst, 0, inst.shape, is_phi=is_phi),)
-        leaves = enumerate(inst.shape.leaves())
-        return tuple(Value(inst, i, s, is_phi=is_phi) if s.is_array else None for i, (_, s) in leaves)
+        leaves = ((i, s.tuple_shapes[0] if s.is_buffer else s) for i, (_, s) in enumerate(inst.shape.leaves()))
+        return tuple(Value(inst, i, s, is_phi=is_phi) if s.is_array else None for i, s in leaves)
 
     # -- control flow ------------------------------------------------------------------------------------------------
 
@@ -296,13 +291,22 @@ class Dataflow:
             value.positions.append((inst, leaf))
 
     def _uses(self, inst: Instruction) -> None:
-        if not inst.operands or inst.op in _NO_READERS or (forwards(inst) and inst.op not in WAITS):
+        if not inst.operands or inst.op in _NO_READERS or (forwards(inst) and not inst.op.has(Trait.ASYNC_DONE)):
+            return
+        if inst.op is ops.ASYNC_DONE and self._waits_nearby(inst):
             return
         for number, operand in enumerate(inst.operands):
             leaves = self._values[operand]
             for leaf, value in enumerate(leaves):
                 if value is not None and self._reads(inst, number, leaf):
                     value.uses.append(Use(inst, number, leaf))
+
+    @staticmethod
+    def _waits_nearby(inst: Instruction) -> bool:
+        """An async-done of an async-start beside it only hands on the result. Others read all that was started with."""
+        while inst.op in (ops.ASYNC_DONE, ops.ASYNC_UPDATE):
+            inst = inst.operands[0]
+        return inst.op is ops.ASYNC_START
 
     def _reads(self, inst: Instruction, number: int, leaf: int) -> bool:
         """Whether `inst` itself reads that leaf, rather than handing it to what it enters."""

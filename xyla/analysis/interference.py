@@ -127,8 +127,32 @@ class _Replay:
                 yield self.choice(inst)
             elif inst.op in CONTROL_OPS and not self.graph.is_shared(inst.called[0]):
                 yield self.walk(inst.called[0])
+            elif inst.op is ops.ASYNC_DONE:
+                self.wait(inst)
             elif inst.op not in _NEVER_WRITTEN:
                 self.work(inst)
+
+    def wait(self, inst: Instruction) -> None:
+        """What the computation was started with is there still, unless it updated that itself."""
+        start = inst.operands[0]
+        while start.op is ops.ASYNC_UPDATE:
+            start = start.operands[0]
+        inside = start.called[0] if start.op is ops.ASYNC_START else None
+        for value in self.dataflow.values(inst.operands[0]):
+            if value is None or not value.size:
+                continue
+            held = self.holds[self.aliases.set_of(value).id]
+            if held is None or inside is None or not self.runs_in(held.instruction.parent, inside):
+                self.expect(value, f"%{inst.name}")
+
+    def runs_in(self, comp: Computation, outer: Computation) -> bool:
+        """Whether `comp` is `outer`, or entered from within it."""
+        while comp is not outer:
+            site = self.graph.site(comp)
+            if site is None:
+                return False
+            comp = site.instruction.parent
+        return True
 
     def work(self, inst: Instruction) -> None:
         reads = self.reads.get(inst, ())

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 
-from xyla.analysis.alias import Aliases, donated_leaves, entry_aliases
+from xyla.analysis.alias import Aliases, donated_leaves, entry_aliases, in_place_pairs
 from xyla.analysis.call_graph import CONTROL_OPS, CallGraph
-from xyla.analysis.dataflow import WAITS, Dataflow, Value
+from xyla.analysis.dataflow import OPERANDS_IN, Dataflow, Use, Value
 from xyla.analysis.nesting import Nested, drive
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.op_def import Trait
 from xyla.support.status import internal
 
 Segment = tuple[int, int]  # positions, both included
@@ -180,30 +181,35 @@ class LiveRanges:
                 if value is not None:
                     self._roots.setdefault(value, []).append((comp, tick))
 
-    def _async_spans(self) -> dict[Computation, int]:
-        """For computations that run asynchronously: when they are over for certain."""
-        until: dict[Computation, int] = {}
+    def _async_spans(self) -> dict[Computation, tuple[Computation, int]]:
+        """For computations that run asynchronously: where and when they are over for certain."""
+        until: dict[Computation, tuple[Computation, int]] = {}
         for comp in reversed(self._graph.control):
             site = self._graph.site(comp)
             if site is None:
                 continue
             caller = site.instruction
-            found = until.get(caller.parent, -1)
-            if caller.op is ops.ASYNC_START:
-                found = max(found, self._done(caller))
-            if found >= 0:
-                until[comp] = found
+            outer = until.get(caller.parent)
+            if outer is not None:
+                until[comp] = outer
+            elif caller.op is ops.ASYNC_START:
+                until[comp] = self._done(caller)
         return until
 
-    def _done(self, start: Instruction) -> int:
+    def _done(self, start: Instruction) -> tuple[Computation, int]:
+        # Where it travels on in a tuple, its computation's end has to do.
+        return self._wait_for(start) or (start.parent, self.timeline.exit(start.parent))
+
+    def _wait_for(self, start: Instruction) -> tuple[Computation, int] | None:
+        """Where and when the op that waits for a started one stands, if that is beside it."""
         inst = start
         while len(inst.users) == 1:
             (inst,) = inst.users
-            if inst.op in WAITS:
-                return self.timeline.start(inst)
+            if inst.op.has(Trait.ASYNC_DONE):
+                return inst.parent, self.timeline.start(inst)
             if inst.op is not ops.ASYNC_UPDATE:
                 break
-        return self.timeline.span(self.timeline.region(start.parent))[1]
+        return None
 
     def _parameters(self) -> tuple[set[Value], set[Value]]:
         """Entry parameters that may be overwritten: those that an output lives in, and those merely donated."""
@@ -244,8 +250,8 @@ class LiveRanges:
             born = first if inst.op is ops.PARAMETER else self.timeline.end(inst)
             segments = self._spread(value, {home: born}, {home: born})
         until = self._until.get(inst.parent)
-        if until is not None:
-            segments = merged([*segments, (segments[0][0], until)])
+        if until is not None and not self._taken_over(value):
+            segments = merged([*segments, (segments[0][0], until[1])])
         if value in self._donated:
             # Its memory may be written to, but no output can live in it.
             segments = merged([*segments, (last, last)])
@@ -253,17 +259,19 @@ class LiveRanges:
 
     def _live_state(self, value: Value) -> list[Segment]:
         loop, timeline = value.instruction, self.timeline
-        condition = loop.called[0]
+        condition, body = loop.called
         home = self._block[loop.parent]
         firsts, lasts = {home: timeline.end(loop)}, {home: timeline.end(loop)}
-        inlined = [c for c in loop.called if not self._graph.is_shared(c)]
-        if len(inlined) < 2:
-            # A shared callee gets the state copied in on every trip.
+        if not self._graph.is_shared(condition):
+            firsts[condition], lasts[condition] = timeline.enter(condition), timeline.exit(condition)
+        if self._graph.is_shared(body):
+            # It gets the state copied in, and out again, on every trip.
             firsts[home] = timeline.start(loop) + 1
-        for comp in inlined:
-            firsts[comp] = timeline.enter(comp)
-        if condition in inlined:
-            lasts[condition] = timeline.exit(condition)
+        else:
+            firsts[body] = timeline.enter(body)
+            if self._graph.is_shared(condition):
+                # The state is copied in before each trip.
+                lasts[body] = timeline.enter(body)
         return self._spread(value, firsts, lasts)
 
     def _spread(self, value: Value, firsts: dict[Computation, int], lasts: dict[Computation, int]) -> list[Segment]:
@@ -271,10 +279,27 @@ class LiveRanges:
         for use in value.uses:
             inst = use.instruction
             self._reach(self._block[inst.parent], self.timeline.start(inst), firsts, lasts)
+            over = self._over(use)
+            if over is not None and not self._taken_over(value):
+                self._reach(self._block[over[0]], over[1], firsts, lasts)
         for comp, tick in self._roots.get(value, ()):
             self._reach(self._block[comp], tick, firsts, lasts)
         enter = self.timeline.enter
         return merged([(firsts[block] if block in firsts else enter(block), last) for block, last in lasts.items()])
+
+    def _over(self, use: Use) -> tuple[Computation, int] | None:
+        """Where and when a read that goes on asynchronously is over; None for others."""
+        inst = use.instruction
+        if inst.op.has(Trait.ASYNC_START) and inst.op is not ops.ASYNC_START:
+            if _updates(use):
+                return None
+            # An operand that travels on in the tuple is read there by whoever waits.
+            return self._wait_for(inst) if inst.op in OPERANDS_IN else self._done(inst)
+        return self._until.get(inst.parent)
+
+    def _taken_over(self, value: Value) -> bool:
+        """Whether asynchronous work updates a value in place: then the new one keeps the memory until that is over."""
+        return any(u.instruction.parent in self._until and _updates(u) for u in value.uses)
 
     def _reach(
         self, block: Computation, tick: int, firsts: dict[Computation, int], lasts: dict[Computation, int]
@@ -292,6 +317,12 @@ class LiveRanges:
             caller = site.instruction
             tick = self.timeline.end(caller) if site.in_loop else self.timeline.start(caller)
             block = self._block[caller.parent]
+
+
+def _updates(use: Use) -> bool:
+    """Whether it is an update in place of what it reads."""
+    pairs = in_place_pairs(use.instruction)
+    return any((number, leaf) == (use.operand_number, use.operand_leaf) for number, leaf, _ in pairs)
 
 
 def merged(segments: list[Segment]) -> list[Segment]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xyla.analysis.alias import Aliases, CanShare, in_place_pairs, share_elementwise
@@ -17,10 +17,11 @@ from xyla.analysis.leaves import LeafIndex
 from xyla.analysis.timeline import LiveRanges, Timeline
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Instruction, Module
+from xyla.hlo.op_def import Trait
 from xyla.hlo.ops.basic import IndexAttrs
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
-from xyla.support.status import internal
+from xyla.support.status import internal, unimplemented
 
 # What a copy makes room for may need a copy of its own (state that trades places); more rounds than this never happen.
 _ROUNDS = 12
@@ -78,9 +79,13 @@ class _Inserter:
         self.timeline = timeline
         self.before: dict[Instruction, list[Instruction]] = {}
         self.tail: dict[Computation, list[Instruction]] = {}
+        self.pending: list[Instruction] = []
 
     def insert(self, groups: list[Group]) -> None:
-        """Inserts a round's copies. What concerns memory that a late reader left free is found again next time."""
+        """Inserts a round's copies. What concerns memory that a late reader left free is found again next time.
+
+        Raises UNIMPLEMENTED when nothing is left but copies of what is still under way.
+        """
         freed: set[int] = set()
         for group in groups:
             if self._spare_late_readers(group):
@@ -88,8 +93,15 @@ class _Inserter:
                 group.moves.clear()
         for group in groups:
             group.moves = [m for m in group.moves if m.source not in freed and m.target not in freed]
+            whole = group.anchor.operands[group.number] if group.place is Place.OPERAND else group.anchor
+            group.moves = [m for m in group.moves if not self._copy_before_start(whole, m)]
             if group.moves:
-                self._insert(group)
+                self._insert(group, whole)
+        if self.pending and not self.before and not self.tail:
+            start = self.pending[0]
+            raise unimplemented(
+                f"the result of %{start.name} would have to be copied before it is there", span=start.span
+            )
         self._place()
 
     # -- the old value for those who read it late --------------------------------------------------------------------
@@ -126,12 +138,41 @@ class _Inserter:
         """Whether the value is handed on to the next trip as well: then it is needed to the end in any case."""
         return value in self.dataflow.values(inst.parent.root)
 
+    # -- what is under way -------------------------------------------------------------------------------------------
+
+    def _copy_before_start(self, whole: Instruction, move: Move) -> bool:
+        """What a started operation works on is copied before it starts; its result cannot be before it is there."""
+        start, leaf = self._producer(whole, move.leaf)
+        if not start.op.has(Trait.ASYNC_START):
+            return False
+        for number, operand in enumerate(start.operands):
+            for i, value in enumerate(self.dataflow.values(operand)):
+                if value is not None and value is self.dataflow.values(start)[leaf] and operand.op is not ops.COPY:
+                    self._insert(Group(Place.OPERAND, start.parent, start, number, [replace(move, leaf=i)]), operand)
+                    return True
+        self.pending.append(start)
+        return True
+
+    def _producer(self, inst: Instruction, leaf: int) -> tuple[Instruction, int]:
+        """The instruction, and its leaf, that a leaf was taken from through tuples."""
+        index = self.dataflow.index
+        while True:
+            if inst.op is ops.TUPLE:
+                starts = index.starts(inst.shape)
+                i = bisect_right(starts, leaf) - 1
+                inst, leaf = inst.operands[i], leaf - starts[i]
+            elif inst.op is ops.GET_TUPLE_ELEMENT:
+                inst, leaf = inst.operands[0], leaf + index.starts(inst.operands[0].shape)[inst.attrs.index]
+            elif inst.op is ops.ASYNC_UPDATE:
+                inst = inst.operands[0]
+            else:
+                return inst, leaf
+
     # -- groups ------------------------------------------------------------------------------------------------------
 
-    def _insert(self, group: Group) -> None:
+    def _insert(self, group: Group, whole: Instruction) -> None:
         comp, anchor = group.computation, group.anchor
         self.ctx.permit("insert-copy", anchor)
-        whole = anchor.operands[group.number] if group.place is Place.OPERAND else anchor
         made = _Maker(comp, self.dataflow.index)
         sources = {m.leaf: made.leaf(whole, m.leaf) for m in group.moves}
         copies = _in_sequence(group.moves, sources, made.copy)
