@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from xyla.runtime.custom_calls import CallContext
 from xyla.runtime.executable import Executable, Stats
@@ -92,7 +93,7 @@ class Maker:
     def temp(self, size: int) -> Slice:
         return self._new(Allocation(TEMP, size))
 
-    def constant(self, value: Array) -> Slice:
+    def constant(self, value: npt.ArrayLike) -> Slice:
         raw = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
         return self._new(Allocation(CONSTANT, raw.size, data=raw))
 
