@@ -19,24 +19,41 @@ from xyla.hlo.shape import Shape
 def outline(inst: Instruction, leaves: Sequence[int] | None = None) -> Module:
     """A module whose entry does what `inst` does, on parameters of its operands' shapes.
 
-    leaves: only those of its result are returned, as a tuple.
+    leaves: only those of its result are returned, as a tuple; the entry is then a call.
     """
     module = Module(inst.name)
     made: dict[Computation, Computation] = {}
     for comp in with_callees(inst.called):
         made[comp] = rewriter.clone_computation(comp, module, called=made)
-    entry = module.add_computation("main")
-    operands = [entry.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=o.shape) for i, o in enumerate(inst.operands)]
-    first: dict[Instruction, Instruction] = {}
-    inner = [first.setdefault(o, _stand_in(inst, o, p, entry)) for o, p in zip(inst.operands, operands, strict=True)]
-    root = rewriter.clone_instruction(inst, entry, inner, called=[made[c] for c in inst.called])
-    if leaves is not None:
-        paths = [index for index, _ in inst.shape.leaves()]
-        parts = [_element(entry, root, paths[leaf]) for leaf in leaves]
-        root = entry.add(ops.TUPLE, parts, shape=Shape.tuple_of(p.shape for p in parts))
-    entry.set_root(root)
+    called = [made[c] for c in inst.called]
+    part = _parameters_of(module.add_computation("part"), inst) if leaves is not None else None
+    entry = _parameters_of(module.add_computation("main"), inst)
     module.set_entry(entry)
+    if part is None or leaves is None:
+        _add_root(entry, inst, called)
+        return module
+    root = _add_root(part, inst, called)
+    paths = [index for index, _ in inst.shape.leaves()]
+    parts = [_element(part, root, paths[leaf]) for leaf in leaves]
+    part.set_root(part.add(ops.TUPLE, parts, shape=Shape.tuple_of(p.shape for p in parts)))
+    entry.set_root(entry.add(ops.CALL, entry.parameters, ops.CallAttrs(), called=[part], shape=part.root.shape))
     return module
+
+
+def _parameters_of(comp: Computation, inst: Instruction) -> Computation:
+    for i, o in enumerate(inst.operands):
+        comp.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=o.shape)
+    return comp
+
+
+def _add_root(comp: Computation, inst: Instruction, called: list[Computation]) -> Instruction:
+    """Makes the instruction the root of a computation that has its parameters."""
+    first: dict[Instruction, Instruction] = {}
+    pairs = zip(inst.operands, comp.parameters, strict=True)
+    inner = [first.setdefault(o, _stand_in(inst, o, p, comp)) for o, p in pairs]
+    root = rewriter.clone_instruction(inst, comp, inner, called=called)
+    comp.set_root(root)
+    return root
 
 
 def _element(entry: Computation, value: Instruction, path: Sequence[int]) -> Instruction:
