@@ -22,7 +22,8 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Thread, Timer
 from typing import IO, Any
@@ -30,7 +31,7 @@ from typing import IO, Any
 import numpy as np
 
 from bench.tables import show
-from xyla import interp, passes
+from xyla import passes
 from xyla.clients.compare import compare, reduction_length
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.formats.hlo_text import parse
@@ -46,6 +47,7 @@ from xyla.support.status import Status, XylaError
 from xyla.targets.cpu.pipeline import pipelines
 from xyla.testing import corpus_labels, data
 from xyla.testing.pass_check import Outcome, apply_pass, difference
+from xyla.testing.worlds import Devices, worlds
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -86,10 +88,15 @@ def _ring(*_: object) -> None:
 
 @dataclass(slots=True)
 class Values:
-    """The arguments of a module and its results on each, evaluated when first asked for; None where that fails."""
+    """The arguments of a module and its results on each, evaluated when first asked for; none where that fails.
+
+    late: an evaluation on several devices was given up; its threads may go on.
+    """
 
     module: Module
     found: list[tuple[list[Array], list[Array]]] | None = None
+    devices: Devices = field(default_factory=Devices)
+    late: bool = False
 
     def get(self) -> list[tuple[list[Array], list[Array]]]:
         """(arguments, results) of every set that evaluates in time."""
@@ -97,24 +104,42 @@ class Values:
             self.found = []
             shapes = self.module.entry_parameter_shapes()
             size = sum(leaf.num_bytes for leaf in leaf_shapes([*shapes, self.module.entry_result_shape()]))
-            for special in (False, True):
-                try:
-                    if size > MOST_BYTES:
-                        break
-                    args = special_args(shapes) if special else random_args(shapes, 0)
-                    with _Deadline(EVALUATE_SECONDS):
-                        self.found.append((args, interp.run(self.module, args)))
-                except (XylaError, _LateError, MemoryError):
-                    continue
+            for devices in worlds(self.module):
+                if size * devices.count > MOST_BYTES:
+                    break
+                self.devices = devices
+                for make in (random_args, special_args):
+                    try:
+                        args = devices.arguments(partial(make, shapes))
+                    except MemoryError:
+                        continue
+                    results = self.run(self.module, args, EVALUATE_SECONDS)
+                    if isinstance(results, list):
+                        self.found.append((args, results))
+                if self.found or self.late:
+                    break
         return self.found
 
+    def run(self, module: Module, args: list[Array], seconds: float) -> list[Array] | XylaError | None:
+        """The results of a module; the error where it fails; None when time or memory do not suffice."""
+        try:
+            with _Deadline(seconds):
+                return self.devices.run(module, args)
+        except XylaError as error:
+            return error
+        except MemoryError:
+            return None
+        except _LateError:
+            self.late |= self.devices.several
+            return None
 
-def special_args(shapes: Sequence[Shape]) -> list[Array]:
+
+def special_args(shapes: Sequence[Shape], seed: int) -> list[Array]:
     """Arguments full of zeros of both signs, infinities, NaN, tiny and huge numbers; small and extreme integers."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed + 1)
     floats = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, -3e38, 0.5, 2.0, -3.0, 1e30])
     out = []
-    for array, shape in zip(random_args(shapes, 1), leaf_shapes(shapes), strict=True):
+    for array, shape in zip(random_args(shapes, seed + 1), leaf_shapes(shapes), strict=True):
         kind = shape.element_type
         with np.errstate(all="ignore"):
             if kind.is_float:
@@ -136,13 +161,11 @@ def judge(before: Values, outcome: Outcome) -> tuple[str, str]:
     length = reduction_length(before.module)
     for args, want in before.get():
         args = _kept_arguments(before.module, outcome.module, args)
-        try:
-            with _Deadline(10 * EVALUATE_SECONDS):
-                got = interp.run(outcome.module, args)
-        except (_LateError, MemoryError):
+        got = before.run(outcome.module, args, 10 * EVALUATE_SECONDS)
+        if got is None:
             continue
-        except XylaError as error:
-            return "mismatch", f"does not evaluate any more: {error.message}"
+        if isinstance(got, XylaError):
+            return "mismatch", f"does not evaluate any more: {got.message}"
         problem = difference(got, want)
         if problem is None:
             verdict = "same" if verdict == "not evaluated" else verdict
@@ -242,7 +265,10 @@ def worker(options: argparse.Namespace) -> None:
             one = registered()[name](**given) if given else one
             found = examine(one, values, Fp(options.fp), options.checked)
             print(json.dumps({"file": str(path), "pass": name, **found}), flush=True)
-        print(json.dumps({"done": str(path)}), flush=True)
+        tired = values is not None and values.late
+        print(json.dumps({"done": str(path), "tired": tired}), flush=True)
+        if tired:
+            break
 
 
 # -- the sweep --------------------------------------------------------------------------------
@@ -282,8 +308,10 @@ def _feed(pending: list[str], rows: list[dict[str, Any]], options: argparse.Name
                 process.stdin.flush()
                 if len(pending) % 100 == 0:
                     sys.stderr.write(f"\r{len(pending)} modules left   ")
-                if not _collect(process, process.stdout, rows):
+                end = _collect(process, process.stdout, rows)
+                if end is None:
                     rows.append({"file": path, "pass": _last_pass(rows, path), "kind": "crash", "why": "died or hung"})
+                if end is None or end["tired"]:
                     break
         finally:
             process.kill()
@@ -294,8 +322,8 @@ def _last_pass(rows: list[dict[str, Any]], path: str) -> str:
     return next((f"after {r['pass']}" for r in reversed(rows) if r["file"] == path), "before all")
 
 
-def _collect(process: subprocess.Popen[str], lines: IO[str], rows: list[dict[str, Any]]) -> bool:
-    """Reads one module's rows; False when the worker died or was silent for too long."""
+def _collect(process: subprocess.Popen[str], lines: IO[str], rows: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Reads one module's rows, and returns the line after them; None when the worker died or was silent too long."""
     beat = [time.monotonic()]
     finished: list[bool] = []
 
@@ -312,11 +340,11 @@ def _collect(process: subprocess.Popen[str], lines: IO[str], rows: list[dict[str
             beat[0] = time.monotonic()
             row = json.loads(line)
             if "done" in row:
-                return True
+                return dict(row)
             rows.append(row)
             if row["kind"] in ("mismatch", "crash"):
                 sys.stderr.write(f"\r{_note(row)}\n")
-        return False
+        return None
     finally:
         finished.append(True)
 
