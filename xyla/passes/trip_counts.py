@@ -16,12 +16,17 @@ if TYPE_CHECKING:
     from xyla.interp.api import Evaluator
 
 
+# Instructions that one run of a pass evaluates for all its loops, about: less than a second's work.
+_BUDGET = 20_000
+
+
 class TripCounts:
-    """Answers `of(loop)`; one run of a pass makes one. Remembers what it found by running."""
+    """Answers `of(loop)`; one run of a pass makes one. Remembers what it found by running, within a budget."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int | None] = {}
         self._evaluator: Evaluator | None = None
+        self._left = _BUDGET
 
     def of(self, loop: Instruction) -> int | None:
         """How often `loop` runs, or None when that is not known. See `find_induction` and `count_by_running`."""
@@ -35,6 +40,8 @@ class TripCounts:
         return self._known[key]
 
     def _run(self, loop: Instruction) -> int | None:
+        if self._left <= 0:
+            return None
         try:
             return count_by_running(loop, self._evaluate)
         except XylaError:  # what the evaluator does not do leaves the trip count unknown
@@ -46,4 +53,5 @@ class TripCounts:
             from xyla.interp.api import Evaluator
 
             self._evaluator = Evaluator()
+        self._left -= 1
         return self._evaluator.evaluate_instruction(inst, operands)
