@@ -184,7 +184,7 @@ class _Reader:
         self._expect(">")
         self._expect(":")
         type_ = self._type()
-        sized = re.fullmatch(r"tensor<(?:(\d+)x)?(\w+)>", type_)
+        sized = re.fullmatch(r"tensor<(?:(\d+)x)?([a-z]\w*)>", type_)
         if sized is None:
             raise invalid(f"a configuration's tensor has one dimension at most, not the type {type_}")
         if sized[1] is None:
