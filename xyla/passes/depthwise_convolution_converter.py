@@ -14,7 +14,7 @@ from xyla.hlo.op_def import OpDef
 from xyla.passes.building import Builder, Expander, Val
 from xyla.passmgr.base import register
 from xyla.passmgr.rules import Rewrite, Rule
-from xyla.support.dtypes import F32, ElementType
+from xyla.support.dtypes import F32, F64, ElementType
 
 
 @register
@@ -23,7 +23,7 @@ class DepthwiseConvolutionConverter(Expander):
     """Computes a convolution in which each input feature has its own kernel as a sum of shifted products.
 
     Wanted where a target's convolution is a matrix product: that has nothing to do here. Kernels of more than
-    `max_window` positions stay. Exact, the order of the sum aside; narrow floats are summed in f32.
+    `max_window` positions stay. Exact: sums are formed one type wider, as the evaluator forms them.
 
         ROOT r = f32[1,6,8] convolution(x f32[1,8,8], k f32[3,1,8]), feature_group_count=8
           ==>  x[0:6] * k[0] + x[1:7] * k[1] + x[2:8] * k[2]
@@ -55,8 +55,11 @@ def is_depthwise(inst: Instruction) -> bool:
 
 
 def _work_type(inst: Instruction) -> ElementType:
+    """The type of the sum: wider than f32 and narrower floats, so that nothing overflows on the way to the result."""
     et = inst.shape.element_type
-    return F32 if et.is_float and et.bits < 32 else et
+    if not et.is_float:
+        return et
+    return F64 if any(s.element_type.bits >= 32 for s in (inst.shape, *(o.shape for o in inst.operands))) else F32
 
 
 def _sum_of_products(b: Builder, inst: Instruction) -> Val:

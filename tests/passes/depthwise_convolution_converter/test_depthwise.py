@@ -16,7 +16,7 @@ from xyla.testing.pass_check import check_pass
 def random_convolution(seed: int) -> tuple[str, list[np.ndarray]]:
     """Two spatial dimensions, everything that a window has, features and dimensions in any order."""
     rng = random.Random(seed)
-    kind = rng.choice(["s32", "f32", "s8"])
+    kind = rng.choice(["s32", "f32", "s8", "bf16", "f64"])
     features, times, batch = rng.randint(2, 4), rng.randint(1, 2), rng.randint(1, 2)
     spatial = [rng.randint(3, 6) for _ in range(2)]
     words: dict[str, list[str]] = {w: [] for w in ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")}
