@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -119,10 +120,14 @@ class Tracer(Quiet):
 def described(what: str, arrays: Sequence[Array]) -> list[str]:
     """A line an array: its type and its first and last elements."""
     return [
-        f"  {what}{i} = {by_numpy(a.dtype)}[{','.join(map(str, a.shape))}] "
-        + " ".join(np.array2string(a, threshold=8, edgeitems=2, separator=", ").replace("[ ", "[").split())
-        for i, a in enumerate(arrays)
+        f"  {what}{i} = {by_numpy(a.dtype)}[{','.join(map(str, a.shape))}] {_short(a)}" for i, a in enumerate(arrays)
     ]
+
+
+def _short(array: Array) -> str:
+    """An array in one line, without the blanks that would align its columns."""
+    text = np.array2string(array, threshold=8, edgeitems=2, separator=", ")
+    return re.sub(r"\s+([,\]])", r"\1", re.sub(r"\[\s+", "[", re.sub(r"\s+", " ", text)))
 
 
 class Breakpoints(Quiet):
