@@ -34,6 +34,10 @@ class _Function:
         self.function = function
         self.waiting: dict[lmhlo.Token, lmhlo.Op] = {}
         self.used: set[lmhlo.Token] = set()
+        self.sizes = {
+            lmhlo.Space.ARGUMENT: [a.size for a in function.arguments],
+            lmhlo.Space.GLOBAL: [g.literal.shape.num_bytes for g in module.globals],
+        }
 
     def verify(self) -> None:
         """Every operation, in order."""
@@ -51,11 +55,9 @@ class _Function:
     def _view(self, op: lmhlo.Op, view: lmhlo.View) -> None:
         """The slice is inside its allocation, and the array inside the slice."""
         s = view.slice
-        if view.space is lmhlo.Space.ARGUMENT:
-            sizes = [a.size for a in self.function.arguments]
-        elif view.space is lmhlo.Space.GLOBAL:
-            sizes = [g.literal.shape.num_bytes for g in self.module.globals]
-        else:
+        sizes = self.sizes.get(view.space)
+        if sizes is None:
+            # The host's memory is as large as the view that it is made for.
             sizes = [s.size] * (s.allocation + 1)
         if not 0 <= s.allocation < len(sizes):
             raise _at(op, f"a view of allocation {s.allocation}, but there are {len(sizes)}")
