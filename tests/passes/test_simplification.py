@@ -29,7 +29,8 @@ PASSES = (
     "while-loop-trip-count-annotator", "while-loop-unroller", "conditional-canonicalizer", "conditional-code-motion",
     "simplify-sorts", "zero-sized-hlo-elimination", "reshape-mover", "slice-sinker", "transpose-folding",
     "subcomputation-unification", "convert-mover", "map-inline", "optimization-barrier-expander", "hlo-module-dce",
-    "gather-simplifier", "scatter-simplifier", "scatter-slice-simplifier",
+    "gather-simplifier", "scatter-simplifier", "scatter-slice-simplifier", "dot-merger", "indexed-array-simplifier",
+    "batch-dot-simplification", "depthwise-convolution-converter",
 )  # fmt: skip
 # Corpus folders where these passes' own test programs lie.
 FILES = ("while_loop", "conditional", "call_inliner", "hlo_cse", "constant_folding", "slice_sinker", "sort_simpl",
