@@ -66,7 +66,7 @@ def expand_scatter(inst: Instruction, rw: Rewrite) -> Instruction | None:
     values = b.vals(inst.operands)
     operands, indices, updates = values[:n], values[n], values[n + 1 :]
     results = operands
-    if count and updates[0].shape.num_elements:
+    if count and updates[0].shape.num_elements and operands[0].shape.num_elements:
         results = _scatter(b, inst, operands, indices, updates, count)
     if inst.shape.is_tuple:
         return b.tuple(results).inst

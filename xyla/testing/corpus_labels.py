@@ -70,10 +70,12 @@ _OPTIONS: tuple[tuple[str, re.Pattern[str], Mapping[str, object]], ...] = (
         "algsimp",
         re.compile(
             "LayoutSensitive|LayoutConstraint|CopyBitcast|BitcastCopyChain|CopyReshape|BitcastBroadcastDiff"
-            "|NonPackedDim|WiderBitwidth|NarrowerBitwidth|RootCopy|LayoutCheck|BitcastElementwise"
+            "|NonPackedDim|WiderBitwidth|NarrowerBitwidth|RootCopy|LayoutCheck|BitcastElementwise|NegLayout"
         ),
         {"layout_sensitive": True},
     ),
+    ("algsimp", re.compile("^SwapDotOperands$"), {"enable_move_dot_param_to_rhs": True}),
+    ("algsimp", re.compile("^FoldTransposeIntoScatter$"), {"fold_transpose_into_scatter": True}),
     (
         "batchnorm-expander",
         re.compile("DisabledFlagsAreNoop"),
@@ -94,6 +96,7 @@ _FAST_ONLY = {
     "DivideByBroadcast": "1/s overflows for a subnormal s",
     "DotPadLeftReorder": "zeros that meet infinities make NaN",
     "DotPadRightReorder": "zeros that meet infinities make NaN",
+    "DotRightDotSharedBatchReorder": "the product of the other two matrices overflows where the whole does not",
     "FactorFpAdditionWithBroadcast": "x + y overflows where x/8 + y/8 does not",
     "MultiplyBroadcastReassoc": "the product of the scalars overflows where the whole does not",
     "MultiplyOfConvertedPred": "x * 0 is NaN for infinite x, and -0 for negative x",
@@ -118,7 +121,6 @@ _FLAG = "the test sets a debugging flag of the GPU compiler that keeps the op"
 _UNSEEN: dict[str, dict[str, str]] = {
     "algsimp": {
         "ConcatIntoScalarDot": "the test forbids the rewrite by an option",
-        "FoldTransposeIntoScatter": "the test asks for the rewrite by an option",
         "RespectHostOffloadingcopies": "the module's types contradict one another",
     },
     "ragged-dot-rewriter": {

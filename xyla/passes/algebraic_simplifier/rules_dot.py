@@ -29,17 +29,22 @@ from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, rule_table
 from xyla.support.dtypes import BF16, F16, F32, ElementType
 
-# Algorithms whose products and sums are those of plain f32 or f64 arithmetic.
-_PLAIN = (DotAlgorithm.UNSET, DotAlgorithm.F32_F32_F32, DotAlgorithm.F64_F64_F64)
+# Algorithms that plain arithmetic in the operands' type satisfies: itself, or parts of it that approximate it.
+_PLAIN = (
+    DotAlgorithm.UNSET, DotAlgorithm.F32_F32_F32, DotAlgorithm.F64_F64_F64, DotAlgorithm.BF16_BF16_F32_X3,
+    DotAlgorithm.BF16_BF16_F32_X6, DotAlgorithm.BF16_BF16_F32_X9, DotAlgorithm.TF32_TF32_F32_X3,
+)  # fmt: skip
 
 
-def _free(inst: Instruction, side: int) -> list[int]:
+def free_dims(inst: Instruction, side: int) -> list[int]:
+    """The dimensions of an operand of a dot that are neither batch dimensions nor contracted."""
     a = inst.attrs
     used = (*a.lhs_batch_dims, *a.lhs_contracting_dims) if side == 0 else (*a.rhs_batch_dims, *a.rhs_contracting_dims)
     return kept(inst.operands[side].shape.rank, used)
 
 
-def _ordinary(inst: Instruction) -> bool:
+def ordinary(inst: Instruction) -> bool:
+    """Whether a dot is sums of products in the operands' own precision."""
     return len(inst.operands) == 2 and not inst.attrs.sparsity and inst.attrs.algorithm in _PLAIN
 
 
@@ -57,8 +62,8 @@ def _spread(inst: Instruction, side: int, et: ElementType, rw: Rewrite) -> Instr
     batch, contracting = (
         (a.lhs_batch_dims, a.lhs_contracting_dims) if side == 0 else (a.rhs_batch_dims, a.rhs_contracting_dims)
     )
-    free = _free(inst, side)
-    offset = len(batch) + (0 if side == 0 else len(_free(inst, 0)))
+    free = free_dims(inst, side)
+    offset = len(batch) + (0 if side == 0 else len(free_dims(inst, 0)))
     at = {d: i for i, d in enumerate(batch)}
     at |= {d: offset + i for i, d in enumerate(free)}
     at |= {d: inst.shape.rank + i for i, d in enumerate(contracting)}
@@ -71,7 +76,7 @@ def _spread(inst: Instruction, side: int, et: ElementType, rw: Rewrite) -> Instr
 @when("enable_dot_to_multiply_rewrite")
 def dot_to_multiply(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """dot(x, y) = broadcast(x) * broadcast(y) + 0, where nothing is contracted; the 0 is a float sum's start."""
-    if not _ordinary(inst) or inst.attrs.lhs_contracting_dims:
+    if not ordinary(inst) or inst.attrs.lhs_contracting_dims:
         return None
     et = inst.shape.element_type
     product = rw.binary(ops.MULTIPLY, _spread(inst, 0, et, rw), _spread(inst, 1, et, rw))
@@ -81,7 +86,7 @@ def dot_to_multiply(inst: Instruction, rw: Rewrite) -> Instruction | None:
 @when("enable_dot_strength_reduction")
 def dot_to_reduce(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """dot(x, y) = reduce-add(x * y), where one side is a vector: it has batch and contracting dimensions only."""
-    if not _ordinary(inst) or not inst.attrs.lhs_contracting_dims or (_free(inst, 0) and _free(inst, 1)):
+    if not ordinary(inst) or not inst.attrs.lhs_contracting_dims or (free_dims(inst, 0) and free_dims(inst, 1)):
         return None
     et = inst.shape.element_type
     # Half types accumulate in f32, as the dot does; narrower ones stay dots.
@@ -126,8 +131,8 @@ def dot_of_transposes(inst: Instruction, rw: Rewrite) -> Instruction | None:
         a.operand_precision,
         a.algorithm,
     )
-    left = [px[d] for d in _free(inst, 0)]
-    right = [py[d] for d in _free(inst, 1)]
+    left = [px[d] for d in free_dims(inst, 0)]
+    right = [py[d] for d in free_dims(inst, 1)]
     batch = len(a.lhs_batch_dims)
     order = [*range(batch), *(batch + r for r in _ranks(left)), *(batch + len(left) + r for r in _ranks(right))]
     dims = [0] * len(order)
@@ -146,13 +151,13 @@ def _ranks(values: Sequence[int]) -> list[int]:
 @when("use_associative_reordering")
 def dot_of_broadcast(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """dot(broadcast(s), y) = broadcast(dot(broadcast(s), y)): added free dimensions are not multiplied out."""
-    if not _ordinary(inst):
+    if not ordinary(inst):
         return None
     for side in (0, 1):
         x = inst.operands[side]
         if x.op is not ops.BROADCAST:
             continue
-        added = [d for d in _free(inst, side) if d not in x.attrs.dimensions and x.shape.dims[d] > 1]
+        added = [d for d in free_dims(inst, side) if d not in x.attrs.dimensions and x.shape.dims[d] > 1]
         if added:
             return _hoisted(inst, side, added, rw)
     return None
@@ -165,8 +170,8 @@ def _hoisted(inst: Instruction, side: int, added: list[int], rw: Rewrite) -> Ins
     at = {d: i for i, d in enumerate(own)}
     inner = Shape.array(x.shape.element_type, [x.shape.dims[d] for d in own])
     small = broadcast(rw, x.operands[0], [at[d] for d in x.attrs.dimensions], inner)
-    free = _free(inst, side)
-    offset = len(a.lhs_batch_dims) + (len(_free(inst, 0)) if side else 0)
+    free = free_dims(inst, side)
+    offset = len(a.lhs_batch_dims) + (len(free_dims(inst, 0)) if side else 0)
     gone = [offset + free.index(d) for d in added]
     places = kept(inst.shape.rank, gone)
     numbers = [a.lhs_batch_dims, a.lhs_contracting_dims, a.rhs_batch_dims, a.rhs_contracting_dims]
@@ -179,7 +184,7 @@ def _hoisted(inst: Instruction, side: int, added: list[int], rw: Rewrite) -> Ins
 
 
 def _dot_of_pad(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    if not _ordinary(inst):
+    if not ordinary(inst):
         return None
     a = inst.attrs
     contracting = (a.lhs_contracting_dims, a.rhs_contracting_dims)
@@ -222,7 +227,7 @@ def dot_of_pad_fast(inst: Instruction, rw: Rewrite) -> Instruction | None:
 @when("use_associative_reordering")
 def dot_reorder_constant(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """dot(reshape(transpose(x)), c) = dot(reshape(x), c reordered), for a constant c contracted along one dimension."""
-    if not _ordinary(inst) or len(inst.attrs.lhs_contracting_dims) != 1 or inst.attrs.lhs_batch_dims:
+    if not ordinary(inst) or len(inst.attrs.lhs_contracting_dims) != 1 or inst.attrs.lhs_batch_dims:
         return None
     for side in (0, 1):
         view, c = inst.operands[side], inst.operands[1 - side]

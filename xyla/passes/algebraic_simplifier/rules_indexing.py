@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from xyla.hlo import ops
-from xyla.hlo.attr_types import PaddingDim
+from xyla.hlo.attr_types import ComparisonDirection, PaddingDim, SliceDim
 from xyla.hlo.module import Instruction
 from xyla.passes.algebraic_simplifier.common import (
     broadcast,
@@ -17,12 +17,16 @@ from xyla.passes.algebraic_simplifier.common import (
     reducer,
     reshape,
     single_user,
+    slice_of,
     transpose,
     when,
 )
 from xyla.passmgr.context import Fp
 from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, rule_table
+
+# A gather from so few elements is cheaper as selects.
+FEW = 4
 
 # -- gather -------------------------------------------------------------------------------------------------------
 
@@ -49,6 +53,32 @@ def gather_empty(inst: Instruction, rw: Rewrite) -> Instruction | None:
     if inst.shape.num_elements and x.shape.num_elements:
         return None
     return rw.splat(0, inst.shape)
+
+
+@when("enable_small_gather_to_select")
+def gather_of_few(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """gather(x, i) = select(i <= 0, x[0], select(i <= 1, x[1], ...)), for a vector x of up to four: no loads.
+
+    The first and the last comparison stand for the clamping of i.
+    """
+    x, indices = inst.operands
+    a = inst.attrs
+    if x.shape.rank != 1 or not 1 < x.shape.dims[0] <= FEW or a.collapsed_slice_dims != (0,) or a.offset_dims:
+        return None
+    if not a.start_index_map or inst.shape.num_elements == 0:
+        return None
+    index = reshape(rw, indices, inst.shape.dims)
+    parts = [broadcast(rw, _element(rw, x, k), (), inst.shape) for k in range(x.shape.dims[0])]
+    result = parts[-1]
+    for k in reversed(range(len(parts) - 1)):
+        attrs = ops.CompareAttrs(ComparisonDirection.LE)
+        at = rw.add(ops.COMPARE, [index, rw.splat(k, index.shape)], attrs)
+        result = rw.add(ops.SELECT, [at, parts[k], result])
+    return result
+
+
+def _element(rw: Rewrite, x: Instruction, k: int) -> Instruction:
+    return reshape(rw, slice_of(rw, x, [SliceDim(k, k + 1)]), ())
 
 
 def _window_dims(inst: Instruction) -> list[int]:
@@ -227,7 +257,10 @@ def sort_of_one(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 
 TABLE = rule_table(
-    ([ops.GATHER], (gather_empty, gather_of_one, gather_of_splat, gather_of_pad, gather_of_reshaped_pad)),
+    (
+        [ops.GATHER],
+        (gather_empty, gather_of_one, gather_of_splat, gather_of_few, gather_of_pad, gather_of_reshaped_pad),
+    ),
     ([ops.SCATTER], (scatter_nothing,)),
     ([ops.TRANSPOSE], (transpose_of_scatter,)),
     ([ops.ADD], (add_of_scatters, add_of_scatters_through_sum, add_of_scatters_through_sum_fast)),

@@ -17,6 +17,7 @@ from xyla.passes.algebraic_simplifier.common import (
     broadcast,
     either_zero,
     evaluate,
+    exactly,
     is_float,
     is_identity,
     is_integral,
@@ -239,6 +240,25 @@ def _row(x: Instruction, dims: Sequence[int], sizes: Sequence[int]) -> Literal |
     return None if scalar is None else Literal.full(Shape.array(et, sizes), scalar.first)
 
 
+@logical
+def reduce_pad(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """reduce(pad(x, v), w) = reduce(x, w), where only reduced dimensions grow and v changes no result."""
+    op, x = _simple(inst), inst.operands[0]
+    if op is None or x.op is not ops.PAD or x.operands[0].shape.num_elements == 0:
+        return None
+    value, init = x.operands[1], inst.operands[1]
+    # A sum that starts at +0 is never -0, so that zeros of either sign add nothing to it.
+    started = op is ops.ADD and exactly(init, 0) and either_zero(value)
+    if not is_identity(op, value) and not started:
+        return None
+    padding = x.attrs.padding
+    if any(p.low < 0 or p.high < 0 for p in padding):
+        return None
+    if any(p.low or p.high or p.interior for d, p in enumerate(padding) if d not in inst.attrs.dimensions):
+        return None
+    return rw.add(ops.REDUCE, [x.operands[0], init], inst.attrs, called=inst.called)
+
+
 # -- of other ops -------------------------------------------------------------------------------------------------
 
 
@@ -342,7 +362,7 @@ TABLE = rule_table(
         [ops.REDUCE],
         (
             reduce_unary_tuple, reduce_empty, reduce_of_ones, reduce_drops_ones, reduce_uniform, reduce_broadcast,
-            sum_of_broadcast, sum_of_broadcast_floats, reduce_reduce, reduce_transpose, reduce_reshape,
+            sum_of_broadcast, sum_of_broadcast_floats, reduce_reduce, reduce_pad, reduce_transpose, reduce_reshape,
             reduce_concatenate, reduce_concatenate_floats, reduce_batch_dot, reduce_argminmax,
         ),
     ),

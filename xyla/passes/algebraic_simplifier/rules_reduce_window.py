@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from xyla.hlo import ops
@@ -36,14 +37,31 @@ def _plain(w: WindowDim) -> bool:
 
 def window_empty(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce-window(x, v) = broadcast(v), where x has no elements and op(v, v) = v: the padding is v, and counts."""
-    if len(inst.operands) != 2 or inst.operands[0].shape.num_elements or not inst.shape.is_array:
+    count = len(inst.operands) // 2
+    if inst.operands[0].shape.num_elements:
         return None
-    x, init = inst.operands
+    shapes = inst.shape.tuple_shapes if inst.shape.is_tuple else (inst.shape,)
+    inits = inst.operands[count:]
+    if any(s.element_type is not v.shape.element_type for s, v in zip(shapes, inits, strict=True)):
+        return None
+    if shapes[0].num_elements and not _absorbs_itself(inst, inits):
+        return None
+    parts = [broadcast(rw, v, (), s) for v, s in zip(inits, shapes, strict=True)]
+    return rw.add(ops.TUPLE, parts) if inst.shape.is_tuple else parts[0]
+
+
+def _absorbs_itself(inst: Instruction, inits: Sequence[Instruction]) -> bool:
+    """Whether op(v, v) is v: for any v, or for these constants."""
     op = reducer(inst.called[0])
-    if op is None or x.shape.element_type is not inst.shape.element_type:
-        return None
-    neutral = is_identity(op, init) or (op is ops.ADD and either_zero(init))
-    return broadcast(rw, init, (), inst.shape) if neutral or op in IDEMPOTENT else None
+    if op in IDEMPOTENT or (len(inits) == 1 and op is not None and is_identity(op, inits[0])):
+        return True
+    literals = [scalar_literal(v) for v in inits]
+    known = [x for x in literals if x is not None]
+    if len(known) != len(inits):
+        return False
+    rows = [Literal.full(Shape.array(x.shape.element_type, (1,)), x.first) for x in known]
+    value = evaluate(ops.REDUCE, [*rows, *known], ops.ReduceAttrs((0,)), called=inst.called)
+    return list(value.elements if inst.shape.is_tuple else [value]) == known
 
 
 def window_of_one(inst: Instruction, rw: Rewrite) -> Instruction | None:

@@ -276,6 +276,8 @@ def dynamic_slice_of_update(inst: Instruction, rw: Rewrite) -> Instruction | Non
 def _clamped(rw: Rewrite, start: Instruction, last: int) -> Instruction:
     """The start as dynamic-slice takes it: within 0 .. last."""
     et = start.shape.element_type
+    if last == 0:
+        return rw.scalar(0, et)
     return rw.add(ops.CLAMP, [rw.scalar(0, et), start, rw.scalar(last, et)])
 
 
@@ -298,6 +300,54 @@ def dynamic_slice_slice(inst: Instruction, rw: Rewrite) -> Instruction | None:
         offset = rw.scalar(cut.start, i.shape.element_type)
         moved.append(rw.binary(ops.ADD, start, offset) if cut.start else start)
     return _dynamic_slice(rw, base, moved, inst.shape.dims)
+
+
+def _of_dynamic_slice(
+    rw: Rewrite, x: Instruction, offsets: Sequence[Instruction], sizes: Sequence[int]
+) -> Instruction | None:
+    """dynamic-slice(source, clamp(start) + offset) of `sizes`, for x = dynamic-slice(source, start) and offsets that
+    keep within it."""
+    source, starts = x.operands[0], _starts(x, 1)
+    if starts is None:
+        return None
+    moved = []
+    for start, offset, n, window in zip(starts, offsets, source.shape.dims, x.shape.dims, strict=True):
+        moved.append(rw.binary(ops.ADD, _clamped(rw, start, n - window), offset))
+    return _dynamic_slice(rw, source, moved, sizes)
+
+
+def dynamic_slice_twice(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """dynamic-slice(dynamic-slice(x, i), j) = dynamic-slice(x, clamp(i) + clamp(j)): each clamps for itself."""
+    x, starts = inst.operands[0], _starts(inst, 1)
+    if x.op is not ops.DYNAMIC_SLICE or starts is None or not starts or not single_user(x):
+        return None
+    inner, dims = _starts(x, 1), x.operands[0].shape.dims
+    if inner is None or any(
+        i.shape.element_type is not j.shape.element_type for i, j in zip(inner, starts, strict=True)
+    ):
+        return None
+    if not all(_fits(i, n) for i, n in zip(starts, dims, strict=True)):
+        return None
+    last = [n - k for n, k in zip(x.shape.dims, inst.shape.dims, strict=True)]
+    offsets = [_clamped(rw, j, m) for j, m in zip(starts, last, strict=True)]
+    return _of_dynamic_slice(rw, x, offsets, inst.shape.dims)
+
+
+def slice_of_dynamic_slice(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """slice(dynamic-slice(x, i), a:b) = dynamic-slice(x, clamp(i) + a), for stride 1: takes no more than is wanted."""
+    x = inst.operands[0]
+    if x.op is not ops.DYNAMIC_SLICE or not single_user(x) or any(s.stride != 1 for s in inst.attrs.slice):
+        return None
+    inner, dims = _starts(x, 1), x.operands[0].shape.dims
+    if (
+        inner is None
+        or not inner
+        or 0 in inst.shape.dims
+        or not all(_fits(i, n) for i, n in zip(inner, dims, strict=True))
+    ):
+        return None
+    offsets = [rw.scalar(s.start, i.shape.element_type) for s, i in zip(inst.attrs.slice, inner, strict=True)]
+    return _of_dynamic_slice(rw, x, offsets, inst.shape.dims)
 
 
 def dynamic_slice_iota(inst: Instruction, rw: Rewrite) -> Instruction | None:
@@ -373,14 +423,15 @@ TABLE = rule_table(
         [ops.SLICE],
         (
             slice_all, slice_slice, slice_broadcast, slice_pad, slice_concatenate, slice_transpose, slice_reshape,
-            slice_reverse, slice_dot,
+            slice_reverse, slice_dot, slice_of_dynamic_slice,
         ),
     ),
     (
         [ops.DYNAMIC_SLICE],
         (
             dynamic_slice_all, dynamic_slice_constant, dynamic_slice_broadcast, dynamic_slice_transpose,
-            dynamic_slice_reshape, dynamic_slice_of_update, dynamic_slice_slice, dynamic_slice_iota,
+            dynamic_slice_reshape, dynamic_slice_of_update, dynamic_slice_slice, dynamic_slice_twice,
+            dynamic_slice_iota,
         ),
     ),
     (

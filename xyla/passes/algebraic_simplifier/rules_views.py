@@ -107,6 +107,7 @@ def transpose_iota(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 
 @logical
+@when("!enable_move_dot_param_to_rhs")
 def transpose_dot(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """transpose(dot(x, y)) = dot(y, x), where the batch dimensions stay in front and the two sides change places."""
     x = inst.operands[0]

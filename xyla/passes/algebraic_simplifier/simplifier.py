@@ -18,6 +18,7 @@ from xyla.passes.algebraic_simplifier import (
     rules_convert,
     rules_convolution,
     rules_dot,
+    rules_dot_order,
     rules_elementwise,
     rules_indexing,
     rules_minmax,
@@ -38,7 +39,7 @@ from xyla.passmgr.rules import Rewrite, Rule, RuleTable, run_rules
 FAMILIES = (
     rules_misc, rules_arithmetic, rules_products, rules_minmax, rules_compare, rules_elementwise, rules_convert,
     rules_views, rules_movement, rules_slice, rules_indexing, rules_reduce, rules_reduce_window, rules_dot,
-    rules_convolution, rules_collectives,
+    rules_dot_order, rules_convolution, rules_collectives,
 )  # fmt: skip
 # What sees its operands' layouts even where those are a choice: a value of another layout must not take their place.
 _READ_LAYOUTS = (ops.BITCAST, ops.CUSTOM_CALL)
@@ -82,6 +83,8 @@ class AlgebraicSimplifier(Pass):
     use_convert_constant_folding: bool = True
     disable_dynamic_slice_to_slice_conversion: bool = False
     supports_non_canonical_dots: bool = True
+    enable_move_dot_param_to_rhs: bool = False
+    enable_small_gather_to_select: bool = True
     fold_transpose_into_scatter: bool = False
 
     def run(self, module: Module, ctx: PassContext) -> bool:
