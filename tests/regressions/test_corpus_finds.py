@@ -56,20 +56,6 @@ def test_custom_call_without_operands_reaches_no_rule_about_operands() -> None:
     assert xyla.compile(module)()[0].shape == (1,)
 
 
-@pytest.mark.parametrize(
-    "root",
-    [
-        "ROOT s = (f32[4], u32[], token[]) send(x, t), channel_id=1",
-        "r = (f32[4], u32[], token[]) recv(t), channel_id=1\n ROOT d = (f32[4], token[]) recv-done(r), channel_id=1",
-    ],
-)
-def test_point_to_point_is_refused_when_compiling(root: str) -> None:
-    module = parse(f"HloModule m\nENTRY e {{\n x = f32[4] parameter(0)\n t = token[] after-all()\n {root}\n}}")
-    with pytest.raises(XylaError, match="no peer") as caught:
-        xyla.compile(module)
-    assert caught.value.status is Status.UNIMPLEMENTED
-
-
 def test_a_result_that_no_memory_holds_is_resource_exhausted() -> None:
     body = " x = u8[] parameter(0)\n ROOT b = u8[1000000000000000] broadcast(x), dimensions={}"
     module = parse(f"HloModule m\nENTRY e {{\n{body}\n}}")

@@ -34,6 +34,11 @@ class Site:
         return self.instruction.op is ops.WHILE
 
 
+def control_instructions(module: Module) -> list[Instruction]:
+    """Every instruction that control flow runs, computation by computation, callees first."""
+    return [inst for comp in CallGraph(module).control for inst in comp.instructions]
+
+
 class CallGraph:
     """The control-flow call graph of a module, from its entry. A snapshot: make a new one after a change.
 

@@ -9,23 +9,28 @@ from functools import cached_property
 from pathlib import Path
 from time import perf_counter
 
+from xyla.analysis.call_graph import control_instructions
+from xyla.buffers.assignment import BufferAssignment
+from xyla.buffers.pipeline import assign_buffers
 from xyla.codegen.kernel import KernelSpec
-from xyla.compiler.handlers import module_unit
+from xyla.compiler.handlers import as_one_call, module_unit
 from xyla.compiler.optimise import DEFAULT, Optimised, optimise
-from xyla.compiler.units import unit_of
-from xyla.hlo import ops
-from xyla.hlo.module import Module
+from xyla.compiler.units import unit_of, unit_stats
+from xyla.hlo import ops, rewriter
+from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
-from xyla.lowering.hlo_to_program import Lowerer
+from xyla.lowering import hlo_to_lmhlo, lmhlo, lmhlo_to_rt
 from xyla.lowering.layouts import agree
-from xyla.lowering.units import HandlerUnit
+from xyla.lowering.lmhlo_to_rt import Lowered
+from xyla.lowering.units import HandlerUnit, Unit
 from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
-from xyla.runtime.executable import Executable, Stats
+from xyla.runtime.executable import Executable
 from xyla.runtime.objects import KernelSource, default_store
-from xyla.runtime.program import GemmCall, Program
+from xyla.runtime.program import Deferred, Program
 from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
+from xyla.targets.cpu.sharing import can_share
 
 _RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
@@ -54,6 +59,8 @@ class Compilation:
         self.source = module
         self.options = options
         self._start = perf_counter()
+        self._emitter = CpuEmitter()
+        self._units: dict[Instruction, Unit] = {}
         verify(module)
         _refuse_what_cannot_run(module)
 
@@ -63,47 +70,80 @@ class Compilation:
 
     @property
     def optimised(self) -> Module:
-        """The module after the passes."""
+        """The module after the passes. Assigning buffers goes on with this very module: it schedules it."""
         return self._optimised.module
 
     @cached_property
-    def lowered_from(self) -> Module:
-        """The module that is lowered: layouts agree wherever memory is handed on."""
-        return agree(self.optimised)
+    def assignment(self) -> BufferAssignment:
+        """Where every value lies. Its `module` is scheduled, with the copies that it needs."""
+        return assign_buffers(self._prepared(), can_share=can_share, scratch=self._scratch)
+
+    def _prepared(self) -> Module:
+        """The module to assign buffers to, which nobody else holds."""
+        module = agree(self.optimised)
+        if _is_dynamic(module):
+            whole = as_one_call(module)
+            self._units[whole.entry.root] = module_unit(module, "dimensions of dynamic size")
+            return whole
+        if module is self.source:
+            module = rewriter.clone_module(module)
+        fusions = [i for i in control_instructions(module) if i.op is ops.FUSION]
+        while fusions:
+            fusion = fusions.pop()
+            if isinstance(self.unit(fusion), HandlerUnit):
+                # A fusion without a kernel of its own runs instruction by instruction.
+                fusions += [i for i in fusion.called[0].instructions if i.op is ops.FUSION]
+                rewriter.replace_with(fusion, ops.CALL, fusion.operands, ops.CallAttrs(), called=fusion.called)
+        return module
+
+    def unit(self, inst: Instruction) -> Unit:
+        """What the target does for an instruction."""
+        found = self._units.get(inst)
+        if found is None:
+            found = self._units[inst] = unit_of(self._emitter, inst)
+        return found
+
+    def _scratch(self, module: Module) -> dict[Instruction, int]:
+        """Bytes that kernels need while they run."""
+        units = ((i, self.unit(i)) for i in control_instructions(module) if hlo_to_lmhlo.is_unit(i))
+        return {i: u.scratch_bytes for i, u in units if isinstance(u, KernelSpec) and u.scratch_bytes}
 
     @cached_property
-    def _lowerer(self) -> Lowerer:
-        emitter = CpuEmitter()
-        return Lowerer(self.lowered_from, lambda inst: unit_of(emitter, inst))
+    def lmhlo(self) -> lmhlo.Module:
+        """The buffer-level program."""
+        return hlo_to_lmhlo.lower(self.assignment.module, self.assignment, self.unit)
 
     @cached_property
+    def lowered(self) -> Lowered:
+        """The runtime program with its kernels' sources."""
+        return lmhlo_to_rt.lower(self.lmhlo, self.unit)
+
+    @property
     def program(self) -> Program:
         """The runtime program."""
-        if _is_dynamic(self.lowered_from):
-            return self._lowerer.run_whole(module_unit(self.lowered_from, "dimensions of dynamic size"))
-        return self._lowerer.run()
+        return self.lowered.program
 
     @property
     def kernel_sources(self) -> list[KernelSource]:
         """The kernels' LLVM IR, in the order of `program.kernel_names`."""
-        _ = self.program
-        return list(self._lowerer.sources.values())
+        return self.lowered.sources
 
     @cached_property
     def executable(self) -> Executable:
         """The program with its kernels compiled and loaded."""
-        program = self.program
+        lowered, assignment = self.lowered, self.assignment
         if self.options.dump_to is not None:
-            _dump(self.options.dump_to, self.lowered_from, self._lowerer.sources)
+            _dump(self.options.dump_to, assignment.module, lowered.sources)
         store = default_store()
         hits = store.stats.disk_hits + store.stats.reused
-        sources = self.kernel_sources
-        kernels = store.load(sources)
-        stats = _stats(self.lowered_from, self._lowerer)
+        kernels = store.load(lowered.sources)
+        stats = unit_stats(lowered.units, len(lowered.sources))
+        stats.temp_bytes = lowered.temp_bytes
         done = self._optimised
         stats.pass_times, stats.rewrites, stats.passes_ms = done.pass_times, done.rewrites, done.total_ms
         stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
-        executable = Executable(program, [k.address for k in kernels], stats, store, sources)
+        executable = Executable(lowered.program, [k.address for k in kernels], stats, store, lowered.sources)
+        executable.report = Deferred(assignment.stats.describe)
         stats.compile_ms = (perf_counter() - self._start) * 1e3
         return executable
 
@@ -117,20 +157,6 @@ def compile_module(
 ) -> Executable:
     """The executable of a module; see `CompileOptions` and `Compilation`."""
     return Compilation(module, CompileOptions(passes, fp, Path(dump_to) if dump_to else None)).executable
-
-
-def _stats(module: Module, lowerer: Lowerer) -> Stats:
-    stats = Stats(instructions=module.num_instructions, unique_kernels=len(lowerer.sources))
-    stats.temp_bytes = lowerer.temp_bytes
-    for inst, unit in lowerer.units:
-        match unit:
-            case KernelSpec():
-                stats.kernels += 1
-            case GemmCall():
-                stats.library_calls += 1
-            case HandlerUnit():
-                stats.handlers.append((f"%{inst.name} = {inst.op.name}", unit.reason))
-    return stats
 
 
 def _is_dynamic(module: Module) -> bool:
@@ -149,10 +175,10 @@ def _refuse_what_cannot_run(module: Module) -> None:
         )
 
 
-def _dump(folder: Path, module: Module, sources: dict[str, KernelSource]) -> None:
+def _dump(folder: Path, module: Module, sources: list[KernelSource]) -> None:
     """Writes `<module>.before_lowering.txt` and one `<kernel>.ll` a kernel."""
     folder.mkdir(parents=True, exist_ok=True)
     stem = re.sub(r"[^\w.-]", "_", module.name)[:100]
     (folder / f"{stem}.before_lowering.txt").write_text(str(module))
-    for symbol, source in sources.items():
-        (folder / f"{stem}.{symbol}.ll").write_text(source.text())
+    for source in sources:
+        (folder / f"{stem}.{source.symbol}.ll").write_text(source.text())

@@ -8,6 +8,7 @@ it costs 0.1 s.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xyla.analysis.manual_partitions import is_border
@@ -94,6 +95,21 @@ def _leaves(shape: Shape, value: Any) -> list[Any]:
 def module_unit(module: Module, reason: str) -> HandlerUnit:
     """A unit that evaluates a whole module on its parameters' array leaves."""
     return HandlerUnit(EVALUATE, _evaluate_module(module), reason, {"hlo": Deferred(lambda: str(module))})
+
+
+def as_one_call(module: Module) -> Module:
+    """A module whose entry gives all its parameters to one custom call, which stands for `module`'s entry."""
+    whole = Module(module.name)
+    whole.config = replace(module.config, is_scheduled=False)
+    entry = whole.add_computation("main")
+    operands = [
+        entry.add(ops.PARAMETER, [], ops.ParameterAttrs(i), shape=p.shape, name=p.name)
+        for i, p in enumerate(module.entry.parameters)
+    ]
+    attrs = ops.CustomCallAttrs(custom_call_target=EVALUATE)
+    entry.set_root(entry.add(ops.CUSTOM_CALL, operands, attrs, shape=module.entry.root.shape))
+    whole.set_entry(entry)
+    return whole
 
 
 def _evaluate_module(module: Module) -> Handler:

@@ -42,6 +42,8 @@ _NO_WORK: frozenset[OpDef[Any]] = frozenset({
     ops.PARAMETER, ops.CONSTANT, ops.TUPLE, ops.GET_TUPLE_ELEMENT, ops.AFTER_ALL, ops.OPT_BARRIER, ops.DOMAIN,
     ops.ADD_DEPENDENCY, ops.ASYNC_UPDATE, ops.COPY_DONE,
 })  # fmt: skip
+# Their computations run as control flow.
+ENTERED: frozenset[OpDef[Any]] = frozenset({ops.CALL, ops.ASYNC_START, ops.WHILE, ops.CONDITIONAL})
 _NOT_BARE = re.compile(r"[^\w.$]")
 
 
@@ -52,6 +54,13 @@ def lower(module: Module, assignment: BufferAssignment, emit: EmitUnit) -> lmhlo
     Raises UNIMPLEMENTED for a bitcast between tiled layouts.
     """
     return Lowering(module, assignment, emit).run()
+
+
+def is_unit(inst: Instruction) -> bool:
+    """Whether an instruction is a unit of work, for which the target is asked."""
+    if inst.op in _NO_WORK or inst.op in ENTERED or inst.op in DONE:
+        return False
+    return not (inst.op in (ops.COPY, ops.COPY_START) and _keeps_order(inst)) and not forwards(inst)
 
 
 class Lowering:

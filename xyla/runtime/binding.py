@@ -125,6 +125,8 @@ class Binder:
         """The bytes of the allocation that an output lies in."""
         number = output.slice.allocation
         allocation = self.program.allocations[number]
+        if output.slice.size == 0:  # nothing is written: it may be said to lie anywhere
+            return np.empty(0, np.uint8)
         if allocation.kind is AllocationKind.PARAMETER and allocation.index in donated:
             return bound.arguments[allocation.index].reshape(-1).view(np.uint8)
         if allocation.kind is AllocationKind.PARAMETER and output.must_alias:
