@@ -35,7 +35,7 @@ from xyla import passes
 from xyla.clients.compare import compare, reduction_length
 from xyla.clients.random_args import leaf_shapes, random_args
 from xyla.formats.hlo_text import parse
-from xyla.hlo import ops
+from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Module
 from xyla.hlo.shape import Shape
 from xyla.hlo.verifier import violations
@@ -120,6 +120,16 @@ class Values:
                     break
         return self.found
 
+    def on_devices(self) -> Module:
+        """The module, saying on how many devices it runs: passes may use that."""
+        self.get()
+        config = self.module.config
+        if (config.replica_count, config.num_partitions) == (self.devices.replicas, self.devices.partitions):
+            return self.module
+        copy = rewriter.clone_module(self.module)
+        copy.config.replica_count, copy.config.num_partitions = self.devices.replicas, self.devices.partitions
+        return copy
+
     def run(self, module: Module, args: list[Array], seconds: float) -> list[Array] | XylaError | None:
         """The results of a module; the error where it fails; None when time or memory do not suffice."""
         try:
@@ -197,7 +207,7 @@ def lenient(pass_: Pass | Pipeline, values: Values, outcome: Outcome, fp: Fp) ->
     marked = {mark.rule for mark in all_marks()}
     if fp is Fp.STRICT or not marked & {rule for _, rule in outcome.counts}:
         return False
-    strict = apply_pass(pass_, values.module, fp=Fp.STRICT, checked=False)
+    strict = apply_pass(pass_, values.on_devices(), fp=Fp.STRICT, checked=False)
     return judge(values, strict)[0] != "mismatch"
 
 
@@ -229,6 +239,8 @@ def examine(pass_: Pass | Pipeline, values: Values, fp: Fp, checked: bool) -> di
     problems = violations(outcome.module)
     if problems:
         return {"kind": "crash", "why": f"the result is ill-formed: {problems[0].message}", "ms": spent}
+    if values.get() and values.devices.several:
+        outcome = apply_pass(pass_, values.on_devices(), fp=fp, checked=False)
     verdict, why = judge(values, outcome)
     if verdict == "mismatch" and lenient(pass_, values, outcome, fp):
         verdict = "rounding"

@@ -27,6 +27,9 @@ def _identity(inst: Instruction, session: Session) -> Kernel:
         if shape.is_array and inst.shape.is_array and not shape.same_dims(inst.shape):
             target = inst.attrs.custom_call_target
             raise invalid(f"{target} gives its operand, {shape}, which is not {inst.shape}", span=inst.span)
+    elif not inst.shape.is_tuple:
+        target = inst.attrs.custom_call_target
+        raise invalid(f"{target} gives its operand: one, not {len(inst.operands)}", span=inst.span)
     return lambda *xs: xs if len(xs) != 1 else xs[0]
 
 
