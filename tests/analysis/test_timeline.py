@@ -7,7 +7,7 @@ import pytest
 from tests.analysis.programs import BRANCHES, LOOP, NESTED, analyse, scheduled
 from xyla.analysis.alias import entry_aliases, in_place_pairs, may_take_over, share_elementwise
 from xyla.analysis.timeline import Timeline, merged, overlaps
-from xyla.support.status import XylaError
+from xyla.support.status import Status, XylaError
 
 
 def test_positions_run_through_nested_computations() -> None:
@@ -144,6 +144,49 @@ def test_in_place_pairs() -> None:
     assert may_take_over(a.value("sc"), a.value("dus"), share_elementwise)
     # The update is the array itself: writing in place would change what is still to be read.
     assert not may_take_over(a.value("self"), a.value("gg"), share_elementwise)
+
+
+def test_what_a_fusion_declares_is_a_wish() -> None:
+    a = analyse("""
+f { p = f32[8] parameter(0)  ROOT r = f32[8] reverse(p), dimensions={0} }
+ENTRY main { x = f32[8] parameter(0)
+  ROOT y = f32[8] fusion(x), kind=kLoop, output_to_operand_aliasing={{}: (0, {})}, calls=f }""")
+    assert in_place_pairs(a.inst("y")) == ()
+
+
+def test_two_results_in_one_operand_are_refused() -> None:
+    with pytest.raises(XylaError, match="two results of %c live in one operand") as caught:
+        analyse("""ENTRY main { x = f32[8] parameter(0)
+  ROOT c = (f32[8], f32[8]) custom-call(x), custom_call_target="t",
+    output_to_operand_aliasing={{0}: (0, {}), {1}: (0, {})} }""")
+    assert caught.value.status is Status.UNIMPLEMENTED
+
+
+def test_buffers_carry_their_array() -> None:
+    a = analyse("""ENTRY main { x = f32[8] parameter(0)
+  p = b(f32[8]) custom-call(x), custom_call_target="Pin", output_to_operand_aliasing={{}: (0, {})}
+  ROOT u = f32[8] custom-call(p), custom_call_target="Unpin", output_to_operand_aliasing={{}: (0, {})} }""")
+    assert a.value("p").shape is a.value("x").shape
+    assert a.same_set(a.value("u"), a.value("x"))
+
+
+def test_state_of_a_loop_with_a_shared_condition_dies_in_the_body() -> None:
+    a = analyse("""
+cond { p = (s32[], f32[8]) parameter(0)  i = s32[] get-tuple-element(p), index=0  n = s32[] constant(10)
+  ROOT less = pred[] compare(i, n), direction=LT }
+one { q = (s32[], f32[8]) parameter(0)  j = s32[] get-tuple-element(q), index=0
+  v = f32[8] get-tuple-element(q), index=1  k = s32[] add(j, j)  s = f32[8] sine(v)
+  ROOT t = (s32[], f32[8]) tuple(k, s) }
+two { q2 = (s32[], f32[8]) parameter(0)  j2 = s32[] get-tuple-element(q2), index=0
+  v2 = f32[8] get-tuple-element(q2), index=1  k2 = s32[] add(j2, j2)  s2 = f32[8] cosine(v2)
+  ROOT t2 = (s32[], f32[8]) tuple(k2, s2) }
+ENTRY main { x = f32[8] parameter(0)  m = s32[] parameter(1)  init = (s32[], f32[8]) tuple(m, x)
+  w = (s32[], f32[8]) while(init), condition=cond, body=one
+  ROOT w2 = (s32[], f32[8]) while(w), condition=cond, body=two }""")
+    t = a.timeline
+    inside, after = a.ranges.segments(a.value("w", 1))
+    assert inside == (t.enter(a.module.computations["one"]), t.start(a.inst("s")))
+    assert after[0] == t.end(a.inst("w"))
 
 
 def test_no_update_in_place_of_another_layout() -> None:

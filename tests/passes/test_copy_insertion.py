@@ -109,6 +109,15 @@ def test_the_proof_names_both_values() -> None:
         prove(parse(TWO_WRITES))
 
 
+def test_the_proof_looks_at_what_one_instruction_reads_and_writes() -> None:
+    with pytest.raises(XylaError, match="%y of 'e' is overwritten by %d of 'e' before %d itself reads it"):
+        prove(
+            parse("""HloModule m, is_scheduled=true
+ENTRY e { x = f32[8] parameter(0)  i = s32[] parameter(1)  y = f32[8] sine(x)
+  ROOT d = f32[8] dynamic-update-slice(y, y, i) }""")
+        )
+
+
 def test_the_proof_knows_of_outputs() -> None:
     twice = """HloModule m, is_scheduled=true
 ENTRY e { x = f32[] parameter(0)  y = f32[] sine(x)  ROOT t = (f32[], f32[]) tuple(%s) }"""

@@ -2,8 +2,8 @@
 
 Every value starts in a web of its own. Each edge between two values that must share memory (a phi and an input, an
 in-place update and its operand, an output and what is returned) joins their webs, unless two values in them are needed
-at one time: then the edge needs a copy. Edges in the deepest loops come first, and of those the largest, so that what
-has to be copied is copied outside of loops and is small.
+at one time: then the edge needs a copy. Edges in the innermost computations come first, so that what has to be copied
+is copied outside of them.
 
 Source: the idea is that of coalescing in translation out of SSA (Boissinot et al., CGO 2009).
 """
@@ -61,7 +61,6 @@ class _Edge:
     target: int
     leaf: int
     group: _Key
-    rank: tuple[int, int]
 
 
 class Webs:
@@ -170,7 +169,7 @@ class _Search:
             for inst in comp.instructions:
                 self._edges_of(inst)
         self._outputs()
-        failed = [e for e in sorted(self.edges, key=lambda e: e.rank) if not self.webs.join(e.source.id, e.target)]
+        failed = [e for e in self.edges if not self.webs.join(e.source.id, e.target)]
         groups: dict[_Key, Group] = {}
         for e in failed:
             group = groups.setdefault(e.group, Group(*e.group))
@@ -179,32 +178,31 @@ class _Search:
             group.moves.sort(key=lambda m: m.leaf)
         return list(groups.values())
 
-    def _edge(self, source: Value | None, target: int, leaf: int, comp: Computation, group: _Key) -> None:
+    def _edge(self, source: Value | None, target: int, leaf: int, group: _Key) -> None:
         if source is not None:
-            rank = (-self.graph.depth(comp), -source.size)
-            self.edges.append(_Edge(source, target, leaf, group, rank))
+            self.edges.append(_Edge(source, target, leaf, group))
 
     def _edges_of(self, inst: Instruction) -> None:
         values, comp = self.dataflow.values, inst.parent
         if inst.op is ops.WHILE:
             init, body = inst.operands[0], inst.called[1]
-            self._into_phis(inst, values(init), comp, (Place.OPERAND, comp, inst, 0))
+            self._into_phis(inst, values(init), (Place.OPERAND, comp, inst, 0))
             if not self.graph.is_shared(body):
-                self._into_phis(inst, values(body.root), body, (Place.ROOT, body, body.root, 0))
+                self._into_phis(inst, values(body.root), (Place.ROOT, body, body.root, 0))
         elif inst.op is ops.CONDITIONAL:
             for branch in inst.called:
                 if not self.graph.is_shared(branch):
-                    self._into_phis(inst, values(branch.root), branch, (Place.ROOT, branch, branch.root, 0))
+                    self._into_phis(inst, values(branch.root), (Place.ROOT, branch, branch.root, 0))
         for number, leaf, output in in_place_pairs(inst):
             target = values(inst)[output]
             if target is not None:
                 group = (Place.OPERAND, comp, inst, number)
-                self._edge(values(inst.operands[number])[leaf], target.id, leaf, comp, group)
+                self._edge(values(inst.operands[number])[leaf], target.id, leaf, group)
 
-    def _into_phis(self, inst: Instruction, sources: tuple[Value | None, ...], comp: Computation, group: _Key) -> None:
+    def _into_phis(self, inst: Instruction, sources: tuple[Value | None, ...], group: _Key) -> None:
         for leaf, phi in enumerate(self.dataflow.defines(inst)):
             if phi is not None and phi.is_phi:
-                self._edge(sources[leaf], phi.id, leaf, comp, group)
+                self._edge(sources[leaf], phi.id, leaf, group)
 
     def _outputs(self) -> None:
         module = self.dataflow.module
@@ -218,4 +216,4 @@ class _Search:
             parameter = lives_in.get(leaf)
             if parameter is not None:
                 self.webs.force(parameter.id, node)
-            self._edge(value, node, leaf, entry, group)
+            self._edge(value, node, leaf, group)
