@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from xyla.support.version import __version__
+
 if TYPE_CHECKING:
     from xyla import interp
     from xyla.clients.api import Executable, compile, load, load_executable, run
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
     from xyla.runtime.user_calls import register_custom_call
     from xyla.support.status import Status, XylaError
 
-__version__ = "0.1.0"
 __all__ = [
     "Buffer",
     "Client",

@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from xyla import __version__
 from xyla.runtime import aot_codec
 from xyla.runtime.custom_calls import find
 from xyla.runtime.engine_native import support_sources
@@ -34,6 +33,7 @@ from xyla.runtime.llvm_compile import Host, host
 from xyla.runtime.objects import compile_images, default_store
 from xyla.runtime.program import CustomCallStep, Program, all_steps
 from xyla.support.status import Status, XylaError, unimplemented
+from xyla.support.version import __version__
 
 MAGIC = b"XYLAaot\x01"
 _HEAD = struct.Struct("<8sQ32sQ")
