@@ -122,11 +122,6 @@ TAIL = '\n  "lmhlo.terminator"() : () -> ()\n}\n'
             "bytes 8 to 24 of 16 are outside",
         ),
         ("%g = memref.get_global @none : memref<4xf32>", Status.INVALID_ARGUMENT, "@none is not defined"),
-        (
-            '"lmhlo.fusion"() ({ "lmhlo.terminator"() : () -> () }) : () -> ()',
-            Status.UNIMPLEMENTED,
-            "lmhlo.fusion has no 'hlo' attribute",
-        ),
         ("return %y : memref<4xf32>", Status.INVALID_ARGUMENT, "func.return is no operation"),
     ],
 )

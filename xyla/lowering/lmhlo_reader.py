@@ -30,11 +30,13 @@ from xyla.formats.mlir.types import MemRefType, Type
 from xyla.formats.mlir.upstream import UPSTREAM
 from xyla.formats.stablehlo import decode_attrs
 from xyla.formats.stablehlo.assembly_structured import STRUCTURED
+from xyla.formats.stablehlo.convert import RULES
 from xyla.hlo.literal import Literal
 from xyla.hlo.shape import Layout, Shape
 from xyla.lowering import lmhlo
 from xyla.lowering.lmhlo_attrs import HLO
 from xyla.lowering.lmhlo_base import FieldSpec, OpSpec, Role
+from xyla.lowering.lmhlo_regions import REGIONS, describe
 from xyla.lowering.rt_types import array_type_of, bytes_memref
 from xyla.runtime.program import Slice
 from xyla.support.diagnostics import did_you_mean
@@ -43,7 +45,7 @@ from xyla.support.status import XylaError, internal, invalid, unimplemented
 _TERMINATORS = frozenset({"lmhlo.terminator", "func.return"})
 _CONVOLUTIONS = ("forward", "backwardinput", "backwardfilter", "forward_fused", "forward_fused_with_side_input")
 # Convolutions are written as StableHLO writes them.
-_DIALECTS = UPSTREAM.plus(
+_DIALECTS = UPSTREAM.plus(REGIONS).plus(
     Dialects({f"lmhlo_gpu.conv_{kind}": STRUCTURED["stablehlo.convolution"] for kind in _CONVOLUTIONS})
 )
 _COMMENT = re.compile(r"/\*.*?\*/")
@@ -235,7 +237,7 @@ class _FunctionReader:
         if launch:
             cls = lmhlo.Launch
         if cls is None or (cls is lmhlo.Launch and not launch):
-            raise self._unknown(op)
+            return self._described(op)
         spec = lmhlo.spec_of(cls)
         values: dict[str, Any] = self._operands(op, spec)
         for f in spec.attributes:
@@ -248,13 +250,16 @@ class _FunctionReader:
             self._enter(op, region, block)
         return cls(**values)
 
-    def _unknown(self, op: ir.Operation) -> XylaError:
-        if op.name.startswith("lmhlo."):
-            names = [c.NAME for c in lmhlo.all_ops()]
-            near = did_you_mean(op.name, names)
+    def _described(self, op: ir.Operation) -> lmhlo.Op:
+        """A launch that the dialect's own operation describes."""
+        if not op.name.startswith("lmhlo."):
+            raise invalid(f"{op.name} is no operation of a buffer-level program")
+        if f"stablehlo.{op.name[6:]}" not in RULES and op.name != "lmhlo.fusion":
+            near = did_you_mean(op.name, [c.NAME for c in lmhlo.all_ops()])
             hint = f"did you mean '{near}'?" if near else "a kernel is described by its 'hlo' attribute"
-            return unimplemented(f"{op.name} has no 'hlo' attribute that says what it does", hint=hint)
-        return invalid(f"{op.name} is no operation of a buffer-level program")
+            raise unimplemented(f"{op.name} has no 'hlo' attribute that says what it does", hint=hint)
+        found = describe(self.module.source, op, self._value)
+        return lmhlo.Launch(found.opcode, found.inputs, found.outputs, (), hlo=found.hlo)
 
     @staticmethod
     def _attribute(op: ir.Operation, f: FieldSpec) -> Any:
@@ -313,7 +318,7 @@ class _FunctionReader:
             regions = regions[len(taken) :]
             values[f.name] = blocks if f.role is Role.REGIONS else blocks[0]
         if regions:
-            raise unimplemented(f"{op.name} with a region: kernels are described by their 'hlo' attribute")
+            raise invalid(f"{op.name} has no region")
         return nested
 
     # -- memory ------------------------------------------------------------------------------------------------
