@@ -52,10 +52,11 @@ def test_commands_print_what_is_shown(name: str, tmp_path: Path, monkeypatch: py
         assert masked(shown(command.replace("/tmp/", f"{tmp_path}/"))) == masked(expected), command
 
 
-def test_the_python_session_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["README.md", "docs/running.md"])
+def test_the_python_session_is_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     parser = doctest.DocTestParser()
-    test = parser.get_doctest((REPOSITORY / "README.md").read_text(), {}, "README", "README.md", 0)
+    test = parser.get_doctest((REPOSITORY / name).read_text(), {}, name, name, 0)
     out = io.StringIO()
     result = doctest.DocTestRunner().run(test, out=out.write)
     assert result.attempted > 5
