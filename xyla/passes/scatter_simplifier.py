@@ -8,6 +8,7 @@ from typing import ClassVar
 from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.passes.index_shapes import batch_sizes, index_rows, reshape, transpose
+from xyla.passes.inlining import copy_body
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
 from xyla.passmgr.rules import Rewrite, rule_table, run_rules
@@ -21,14 +22,27 @@ class ScatterSimplifier(Pass):
         scatter(x, s32[2,3,1], f32[2,3]), inserted_window_dims={0}, ...
         ==>  scatter(x, s32[6,1], f32[6,1]), update_window_dims={1}, inserted_window_dims={}
 
-    Scatters with batching dimensions and those of dynamic shape stay.
+    Scatters with batching dimensions and those of dynamic shape stay. Into a scalar, a scatter is its combiner.
     """
 
     name: ClassVar[str] = "scatter-simplifier"
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Linear in the module's size."""
-        return run_rules(module, ctx, rule_table(([ops.SCATTER], [plain_scatter])))
+        return run_rules(module, ctx, rule_table(([ops.SCATTER], [scatter_into_scalar, plain_scatter])))
+
+
+def scatter_into_scalar(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """scatter(x, [], u) -> combine(x, u), for scalars x and u and one empty index vector."""
+    count = len(inst.operands) // 2
+    indices, update = inst.operands[count].shape, inst.operands[-1].shape
+    if inst.operands[0].shape.rank or update.rank or indices.dims != (0,):
+        return None
+    rw.permit()
+    values = [*inst.operands[:count], *inst.operands[count + 1 :]]
+    root, copies = copy_body(inst.called[0], inst.parent, values)
+    rw.made.extend(copies)
+    return root
 
 
 def is_plain_scatter(inst: Instruction) -> bool:
