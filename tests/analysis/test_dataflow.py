@@ -69,6 +69,16 @@ ENTRY main { c = pred[] parameter(0)  a = f32[8] parameter(1)  b = f32[8] parame
     assert [u.instruction.name for u in a.value("c").uses] == ["r"]
 
 
+def test_what_the_only_branch_computes_is_a_phi() -> None:
+    a = analyse("""
+one { p = (f32[8], f32[8]) parameter(0)  x = f32[8] get-tuple-element(p), index=0
+  z = f32[8] negate(x)  ROOT t = (f32[8], f32[8]) tuple(x, z) }
+ENTRY main { c = s32[] parameter(0)  a = f32[8] parameter(1)  u = (f32[8], f32[8]) tuple(a, a)
+  ROOT r = (f32[8], f32[8]) conditional(c, u), branch_computations={one} }""")
+    assert a.value("r", 0) is a.value("a")
+    assert a.value("r", 1).inputs == [a.value("z")]
+
+
 def test_conditional_reads_its_selector_only() -> None:
     a = analyse(BRANCHES)
     assert a.value("r").inputs == [a.value("up"), a.value("neg")]

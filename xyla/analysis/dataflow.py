@@ -240,12 +240,14 @@ class Dataflow:
                 root: Leaves = yield self._walk(branch, parameters)
                 roots.append(tuple(self._resolve(v) for v in root))
         complete = len(roots) == len(inst.called)
+        given = {self._resolve(v) for v in self._values[inst.operands[1]]}
         leaves: list[Value | None] = []
         for i, phi in enumerate(self._define(inst, is_phi=True)):
             inputs = list(dict.fromkeys(root[i] for root in roots))
             if phi is None or None in inputs:
                 leaves.append(None)
-            elif complete and len(inputs) == 1:
+            elif complete and len(inputs) == 1 and (len(roots) > 1 or inputs[0] in given):
+                # No branch computes it.
                 leaves.append(inputs[0])
             else:
                 phi.inputs.extend(v for v in inputs if v is not None)

@@ -216,8 +216,7 @@ class _Replay:
             for phi, root in zip(phis, self.dataflow.values(branch.root), strict=True):
                 if phi is not None and root is not None:
                     self.expect(root, f"the result of %{inst.name}")
-            if len(inst.called) > 1:
-                touched |= self.back_to(mark)
+            touched |= self.back_to(mark)
         for place in touched:
             self.put(place, None)
         for phi in phis:

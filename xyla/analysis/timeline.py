@@ -233,8 +233,7 @@ class LiveRanges:
         block: dict[Computation, Computation] = {}
         for comp in reversed(self._graph.control):
             site = self._graph.site(comp)
-            branches = site is not None and site.instruction.op is ops.CONDITIONAL and len(site.instruction.called) > 1
-            own = site is None or site.in_loop or branches
+            own = site is None or site.instruction.op in (ops.WHILE, ops.CONDITIONAL)
             block[comp] = comp if own or site is None else block[site.instruction.parent]
         return block
 
