@@ -52,7 +52,7 @@ def test_commands_print_what_is_shown(name: str, tmp_path: Path, monkeypatch: py
         assert masked(shown(command.replace("/tmp/", f"{tmp_path}/"))) == masked(expected), command
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/running.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/running.md", "docs/custom-calls.md"])
 def test_the_python_session_is_true(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)
     parser = doctest.DocTestParser()

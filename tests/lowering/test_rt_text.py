@@ -31,12 +31,14 @@ from xyla.runtime.program import (
     StepList,
     SwitchStep,
     WhileStep,
+    slices_of,
 )
 from xyla.support.status import Status, XylaError
 
 F32 = np.dtype(np.float32)
 MATRIX = ArrayType(F32, (4, 4), (16, 4))
 COLUMNS = ArrayType(F32, (4, 4), (4, 16))
+PAIR = ArrayType(np.dtype(np.int32), (2,), (4,))
 A, B, C = Slice(0, 0, 64), Slice(1, 0, 64), Slice(1, 64, 64)
 FLAG = Slice(1, 128, 1)
 NUMBER = Slice(1, 132, 4)
@@ -46,11 +48,14 @@ DOT: dict[str, Attribute] = {"lhs_contracting_dimensions": (1,), "rhs_contractin
 def program(*steps: Step, kernels: tuple[str, ...] = ()) -> Program:
     data = np.arange(8, dtype=np.uint8)
     allocations = [
-        Allocation(AllocationKind.PARAMETER, 64, 0),
+        Allocation(AllocationKind.PARAMETER, 64, 0, is_written=True),
         Allocation(AllocationKind.TEMP, 256),
         Allocation(AllocationKind.CONSTANT, 8, data=data),
         Allocation(AllocationKind.OUTPUT, 64, 0),
     ]
+    if any(s.allocation > 3 for step in steps for s in slices_of(step)):
+        allocations.append(Allocation(AllocationKind.CONSTANT, 8, data=data[::-1].copy(), on_host=True))
+        allocations.append(Allocation(AllocationKind.TEMP, 64, on_host=True))
     arguments = [Argument("parameter 0 (x)", MATRIX, "f32[4,4]")]
     outputs = [Output(MATRIX, Slice(3, 0, 64)), Output(COLUMNS, A, must_alias=True)]
     hlo = [Deferred(partial("HloModule {}\n".format, k)) for k in kernels]
@@ -62,7 +67,8 @@ def same(a: Program, b: Program) -> None:
     assert a.kernel_hlo == b.kernel_hlo
     assert a.body == b.body
     for x, y in zip(a.allocations, b.allocations, strict=True):
-        assert (x.kind, x.size, x.index) == (y.kind, y.size, y.index)
+        assert (x.kind, x.size, x.index, x.on_host) == (y.kind, y.size, y.index, y.on_host)
+        assert x.is_written == y.is_written
         held, again = (None if d is None else d.tobytes() for d in (x.data, y.data))
         assert held == again
 
@@ -89,7 +95,7 @@ STEPS: dict[str, list[Step]] = {
         CustomCallStep(
             "call",
             "some.target",
-            ((A, MATRIX), (Slice(2, 0, 8), ArrayType(np.dtype(np.int32), (2,), (4,)))),
+            ((A, MATRIX), (Slice(2, 0, 8), PAIR)),
             ((C, COLUMNS),),
             {
                 "flag": True,
@@ -122,6 +128,12 @@ STEPS: dict[str, list[Step]] = {
         CopyStep("copy", A, C),
         CallStep("second", SHARED, ((C, B), (A, B))),
         WhileStep("loop", StepList("cond"), FLAG, StepList("body", [CallStep("third", SHARED)])),
+    ],
+    "host memory": [
+        CustomCallStep("to", "xla.gpu.memcpy.d2h", ((A, MATRIX),), ((Slice(5, 0, 64), MATRIX),)),
+        CustomCallStep("from", "xla.gpu.memcpy.h2d", ((Slice(4, 0, 8), PAIR),), ((Slice(1, 0, 8), PAIR),)),
+        CustomCallStep("turn", "xla.gpu.memcpy.d2d", ((A, MATRIX),), ((B, COLUMNS),)),
+        CopyStep("within", Slice(4, 0, 8), Slice(5, 0, 8)),
     ],
     "odd names": [CallStep("x", StepList("main")), CallStep("y", StepList("gemm")), gemm(alpha_real=3.0)],
 }
