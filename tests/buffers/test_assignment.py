@@ -10,6 +10,7 @@ from xyla.analysis.alias import share_nothing
 from xyla.buffers.assignment import Alignments, BufferAssignment, Kind
 from xyla.buffers.verifier import verify_assignment
 from xyla.hlo.literal import Literal
+from xyla.hlo.module import Instruction
 from xyla.support.dtypes import F32
 from xyla.support.status import Status, XylaError
 
@@ -207,6 +208,32 @@ def test_memory_spaces_have_heaps_of_their_own() -> None:
     assert [h.color for h in heaps] == [0, 1]
     assert place(found, "a") == place(found, "b") == (heaps[1].index, 0)
     assert heaps[1].size == 4032
+
+
+def test_memory_spaces_are_not_taken_over() -> None:
+    found = plan("""
+      p = f32[1000] parameter(0)
+      a = f32[1000]{0:S(1)} negate(p)
+      b = f32[1000] sine(a)
+      ROOT r = f32[10,100] reshape(b)""")
+    assert place(found, "a")[0] != place(found, "b")[0]
+
+
+def test_one_of_two_results_takes_an_operands_place() -> None:
+    def anything(inst: Instruction, number: int, leaf: int, output: int) -> bool:
+        return inst.op.name == "custom-call"
+
+    found = plan(
+        """
+      p = f32[1000] parameter(0)
+      a = f32[1000] negate(p)
+      s = (f32[1000], f32[1000]) custom-call(a), custom_call_target="f"
+      x = f32[1000] get-tuple-element(s), index=1
+      ROOT r = f32[1000] sine(x)""",
+        can_share=anything,
+    )
+    assert place(found, "s", 0) == place(found, "a")
+    assert place(found, "s", 1) != place(found, "a")
 
 
 def test_scratch_lies_beside_what_is_alive() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.buffers.planned import ADD, plan
+from tests.buffers.planned import ADD, plan, value
 from xyla.buffers.memory_report import peak_by_line, source_of, suggestions, usage_report
 from xyla.buffers.profile import Profile, text_of
 from xyla.formats.hlo_text import parse
@@ -34,6 +34,19 @@ def test_profile() -> None:
     dense = profile.by_position()
     assert dense.max() == profile.peak
     assert [profile.at(profile.span[0] + i) for i in range(len(dense))] == dense.tolist()
+
+
+def test_a_place_that_is_handed_over_counts_once() -> None:
+    text = """
+      p = f32[1000] parameter(0)
+      a = f32[1000] negate(p)
+      b = f32[1000] sine(a)
+      c = f32[1000] cosine(b)
+      z = f32[] constant(0)
+      ROOT r = f32[] reduce(c, z), dimensions={0}, to_apply=add"""
+    found = plan(text, ADD)
+    assert found.slice_of(value(found, "a")) == found.slice_of(value(found, "c"))
+    assert Profile(found).peak == 4004
 
 
 def test_plot() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,6 +64,14 @@ def test_time_order_alone_would_leave_a_hole() -> None:
     found = pack(pieces, 64)
     check(pieces, found, 64)
     assert found.size == found.lower_bound == 192
+
+
+def test_the_least_gap_is_taken() -> None:
+    start, size = np.array([256, 448, -1]), np.array([64, 64, 64])
+    assert packing._least_gap(start, size, 128) == 320
+    assert packing._least_gap(start, size, 129) == 0
+    assert packing._least_gap(start, size, 257) == 512
+    assert packing._least_gap(start[2:], size[2:], 8) == 0
 
 
 lives = st.lists(st.integers(0, 30), min_size=2, max_size=6, unique=True).map(

@@ -56,6 +56,56 @@ BRANCHES_ENTRY = """
   m = f32[100] conditional(c, k, k), true_computation=yes, false_computation=no
   ROOT r = f32[100] add(m, k)"""
 
+# The branch `yes` may overwrite its argument, which nothing reads after it; `no` still finds it there.
+LAST_READ_ENTRY = BRANCHES_ENTRY.replace("add(m, k)", "add(m, p)")
+
+# %s must not take over the memory of %x: the next %x is written while %s is alive.
+LATE_ENTRY = """
+  p = f32[100] parameter(0)
+  z = s32[] constant(0)
+  init = (s32[], f32[100], f32[100]) tuple(z, p, p)
+  w = (s32[], f32[100], f32[100]) while(init), condition=cond, body=body
+  ROOT g = f32[100] get-tuple-element(w), index=2"""
+LATE = """
+cond { p = (s32[], f32[100], f32[100]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(9)
+  ROOT c = pred[] compare(i, n), direction=LT }
+body { p = (s32[], f32[100], f32[100]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[100] get-tuple-element(p), index=1
+  y = f32[100] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  f = f32[] convert(j)
+  s = f32[100] sine(x)
+  b = f32[100] broadcast(f), dimensions={}
+  t = f32[100] add(s, y)
+  ROOT next = (s32[], f32[100], f32[100]) tuple(j, b, t) }
+"""
+
+# %q is the same in every trip, and read there.
+INVARIANT_ENTRY = """
+  p = f32[100] parameter(0)
+  q = f32[100] cosine(p)
+  z = s32[] constant(0)
+  init = (s32[], f32[100], f32[100]) tuple(z, p, q)
+  w = (s32[], f32[100], f32[100]) while(init), condition=cond, body=body
+  ROOT g = f32[100] get-tuple-element(w), index=1"""
+INVARIANT = (
+    LATE.partition("body")[0]
+    + """
+body { p = (s32[], f32[100], f32[100]) parameter(0)
+  i = s32[] get-tuple-element(p), index=0
+  x = f32[100] get-tuple-element(p), index=1
+  y = f32[100] get-tuple-element(p), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  s = f32[100] add(x, y)
+  r = f32[100] reverse(s), dimensions={0}
+  t = f32[100] reverse(r), dimensions={0}
+  ROOT next = (s32[], f32[100], f32[100]) tuple(j, t, y) }
+"""
+)
+
 SHARED = "f { p = f32[100] parameter(0) a = f32[100] sine(p) ROOT b = f32[100] add(a, p) }"
 SHARED_ENTRY = """
   p = f32[100] parameter(0)
@@ -70,6 +120,9 @@ PROGRAMS = {
     "straight": (STRAIGHT, ""),
     "loop": (LOOP_ENTRY, LOOP),
     "branches": (BRANCHES_ENTRY, BRANCHES),
+    "last read": (LAST_READ_ENTRY, BRANCHES),
+    "late": (LATE_ENTRY, LATE),
+    "invariant": (INVARIANT_ENTRY, INVARIANT),
     "shared": (SHARED_ENTRY, SHARED),
 }
 
@@ -91,6 +144,7 @@ def refuse(found: BufferAssignment, *words: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_right_ones_pass(name: str) -> None:
     verify_assignment(plan(*PROGRAMS[name]))
+    verify_assignment(plan(*PROGRAMS[name], AS_STORED))
 
 
 def test_two_values_in_one_place() -> None:
@@ -198,10 +252,18 @@ def test_what_a_loop_overwrites_is_lost_after_it() -> None:
 
 def test_what_a_branch_overwrites_is_lost_after_it() -> None:
     found = plan(BRANCHES_ENTRY, BRANCHES)
-    (a, _) = [i for i in found.module.instructions() if i.name == "a"]
+    yes = found.module.computations["yes"]
+    last = list(yes.instructions)[-2]
     where = found.slice_of(value(found, "k"))
-    move(found, found.dataflow.value(a), where.allocation, where.offset)
-    refuse(found, "%k")
+    move(found, found.dataflow.value(last), where.allocation, where.offset)
+    refuse(found, "%r reads %k", "other data")
+
+
+def test_what_the_next_trip_reads_is_not_overwritten() -> None:
+    found = plan(INVARIANT_ENTRY, INVARIANT, AS_STORED)
+    where = found.slice_of(value(found, "q"))
+    move(found, value(found, "r"), where.allocation, where.offset)
+    refuse(found, "%s reads %q", "other data")
 
 
 def test_a_call_that_leaves_its_frame() -> None:

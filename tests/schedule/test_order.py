@@ -101,6 +101,91 @@ def test_effects_keep_their_order() -> None:
     assert order == ["o3", "o2", "o1", "o0"]
 
 
+@pytest.mark.parametrize("heuristic", HEURISTICS)
+def test_effects_keep_their_order_against_memory(heuristic: Heuristic) -> None:
+    module = load("""
+      p = f32[] parameter(0)
+      t = token[] after-all()
+      a = f32[1000] broadcast(p), dimensions={}
+      b = f32[1000] broadcast(p), dimensions={}
+      ob = token[] outfeed(b, t)
+      oa = token[] outfeed(a, t)
+      ROOT r = f32[] negate(p)""")
+    graph = graph_of(module)
+    order = [graph.instructions[node].name for node in heuristic(graph)]
+    assert order.index("ob") < order.index("oa")
+    assert schedule(module).choices[module.entry].peak < 5000
+
+
+@pytest.mark.parametrize("heuristic", [bytes_freed, depth_first, from_the_end])
+def test_each_heuristic_reduces_before_it_makes_more(heuristic: Heuristic) -> None:
+    graph = graph_of(load(REDUCTIONS, ADD))
+    assert peak(graph, heuristic(graph)) == 32000 + 2 * 32
+
+
+def test_a_reader_goes_before_the_one_who_overwrites() -> None:
+    module = load("""
+      p = f32[1000] parameter(0)
+      i = s32[] parameter(1)
+      u = f32[1] constant({1})
+      a = f32[1000] negate(p)
+      new = f32[1000] dynamic-update-slice(a, u, i)
+      b = f32[1000] reverse(a), dimensions={0}
+      ROOT t = (f32[1000], f32[1000]) tuple(new, b)""")
+    graph = graph_of(module)
+    order = [graph.instructions[node].name for node in bytes_freed(graph)]
+    assert order.index("b") < order.index("new")
+
+
+def test_what_frees_most_goes_first() -> None:
+    module = load(
+        """
+      p = f32[10] parameter(0)
+      z = f32[] constant(0)
+      few = f32[10,10] broadcast(p), dimensions={0}
+      many = f32[10,1000] broadcast(p), dimensions={0}
+      both = (f32[10,10], f32[10,1000]) custom-call(few, many), custom_call_target="f"
+      x = f32[10,10] get-tuple-element(both), index=0
+      y = f32[10,1000] get-tuple-element(both), index=1
+      a = f32[10] reduce(x, z), dimensions={1}, to_apply=add
+      b = f32[10] reduce(y, z), dimensions={1}, to_apply=add
+      ROOT r = f32[10] add(a, b)""",
+        ADD,
+    )
+    graph = graph_of(module)
+    order = [graph.instructions[node].name for node in bytes_freed(graph)]
+    assert order.index("b") < order.index("a")
+
+
+def test_the_subtree_that_needs_most_goes_first() -> None:
+    module = load(
+        """
+      p = f32[10] parameter(0)
+      z = f32[] constant(0)
+      small = f32[10] negate(p)
+      s2 = f32[100] custom-call(small), custom_call_target="f"
+      wide = f32[10,1000] broadcast(p), dimensions={0}
+      w2 = f32[10] reduce(wide, z), dimensions={1}, to_apply=add
+      ROOT r = f32[10] custom-call(s2, w2), custom_call_target="g"
+    """,
+        ADD,
+    )
+    graph = graph_of(module)
+    order = [graph.instructions[node].name for node in depth_first(graph)]
+    assert order.index("w2") < order.index("s2")
+    assert peak(graph, depth_first(graph)) == 40_040
+
+
+def test_results_are_kept_to_the_end() -> None:
+    module = load("""
+      p = f32[1000] parameter(0)
+      a = f32[1000] negate(p)
+      b = f32[1000] reverse(a), dimensions={0}
+      c = f32[1000] reverse(b), dimensions={0}
+      ROOT t = (f32[1000], f32[1000]) tuple(a, c)""")
+    assert schedule(module, share_nothing).choices[module.entry].peak == 12_000
+
+
 LOOP = """
 cond { p = (s32[], f32[1000]) parameter(0) i = s32[] get-tuple-element(p), index=0 n = s32[] constant(9)
   ROOT c = pred[] compare(i, n), direction=LT }

@@ -11,22 +11,18 @@ from xyla.analysis.call_graph import CONTROL_OPS
 from xyla.analysis.dataflow import Dataflow, Value
 from xyla.analysis.timeline import LiveRanges, Segment, merged
 from xyla.hlo import ops
-from xyla.hlo.module import Computation
+from xyla.hlo.module import Computation, Instruction
 
 
 @dataclass(slots=True, eq=False)
 class Buffer:
-    """Memory of `size` bytes that the values share. `lives`: when it is in use; `region`: in whose frame.
-
-    fixed: it holds a constant or an array of the caller's that no run may overwrite.
-    """
+    """Memory of `size` bytes that the values share. `lives`: when it is in use; `region`: in whose frame."""
 
     values: list[Value]
     size: int
     color: int
     region: Computation
     lives: list[Segment]
-    fixed: bool
 
 
 def buffers_of(
@@ -39,17 +35,19 @@ def buffers_of(
     for values in _groups(aliases):
         first = values[0]
         lives = merged([s for v in values for s in _lives(v, ranges, donated)])
-        fixed = any(v.instruction.op is ops.CONSTANT for v in values)
-        made = Buffer(values, max(v.size for v in values), color(first), ranges.region(first), lives, fixed)
+        made = Buffer(values, max(v.size for v in values), color(first), ranges.region(first), lives)
         buffers.append(made)
         for v in values:
             of[v] = made
     takers = list(_takers(dataflow, ranges, can_share))
     # What the caller gave up is taken over first: that spares an output's memory, not only the heap's.
     takers.sort(key=lambda pair: pair[1] not in donated)
+    taken: set[tuple[Value, Instruction]] = set()
     for value, old in takers:
-        a, b = of[old], of[value]
-        if a is not b and _may_join(a, b, ranges.timeline.end(value.instruction)):
+        a, b, inst = of[old], of[value], value.instruction
+        # Of an instruction's several results one at most takes an operand's place.
+        if a is not b and (old, inst) not in taken and _may_join(a, b, ranges.timeline.end(inst)):
+            taken.add((old, inst))
             _join(a, b, of)
     _reuse_donated(dataflow, donated, of)
     return [b for b in buffers if b.values]
@@ -87,7 +85,7 @@ def _reuse_donated(dataflow: Dataflow, donated: dict[Value, None], of: dict[Valu
         if value is None:
             continue
         output = of[value]
-        if not output.fixed and not any(_is_argument(v) for v in output.values):
+        if not any(_is_argument(v) for v in output.values):
             outputs.setdefault((output.size, output.color), []).append(output)
     for value in donated:
         donor = of[value]
@@ -129,9 +127,7 @@ def _ends_at(segments: list[Segment], position: int) -> bool:
 
 def _may_join(a: Buffer, b: Buffer, now: int) -> bool:
     """Whether b's values can live in a's memory: both are in use only at `now`, when one hands over to the other."""
-    if a.fixed or b.fixed or a.size != b.size or a.color != b.color or a.region is not b.region:
-        return False
-    if not _ends_at(a.lives, now):
+    if a.size != b.size or a.color != b.color:
         return False
     starts = bisect_left(b.lives, (now,))
     if starts == len(b.lives) or b.lives[starts][0] != now:
