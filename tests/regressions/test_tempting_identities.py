@@ -34,6 +34,7 @@ KINDS = {
     "quotient_of_itself": "ROOT r = {T} divide(x, x)",
     "quotient_through_copies": "a = {T} negate(x)\nb = {T} negate(x)\nROOT r = {T} divide(a, b)",
     "product_over_factor": "e = {T} multiply(x, y)\nROOT r = {T} divide(e, y)",
+    "reciprocal_of_mean": "m = {T} divide(x, c)\nROOT r = {T} divide(c, m)",
     "reciprocal_twice": "a = {T} divide(c, x)\nROOT r = {T} divide(c, a)",
     "difference_of_itself": "ROOT r = {T} subtract(x, x)",
     "zero_times": "z = {T} subtract(c, c)\nROOT r = {T} multiply(x, z)",
@@ -57,6 +58,12 @@ WHOLE = {
     "compared_after_sum": (
         "e = {T} add(x, c)\nd = {T} add(y, c)\np = pred[N] compare(e, d), direction=LT\nROOT r = {T} convert(p)"
     ),
+    "sum_across_widening": (
+        "a = {T} add(x, c)\nw = s64[N] convert(a)\nv = s64[N] convert(y)\nb = s64[N] add(w, v)\nROOT r = {T} convert(b)"
+    ),
+    "sum_across_float": "a = {T} add(x, c)\nf = f32[N] convert(a)\ng = f32[N] add(f, f)\nROOT r = {T} convert(g)",
+    "sign_after_clamp": "a = {T} clamp(c, x, y)\nz = {T} subtract(c, c)\np = pred[N] compare(a, z), direction=LT\n"
+    "ROOT r = {T} convert(p)",
     "xor_chain": "a = {T} xor(x, y)\nb = {T} xor(a, x)\nROOT r = {T} xor(b, c)",
 }
 

@@ -144,12 +144,14 @@ def _non_negative_through(inst: Instruction, depth: int) -> bool:
     if inst.op in _KEEPS_SIGN:
         return non_negative(args[0], depth)
     if inst.op is ops.CONVERT:
-        source = args[0].shape.element_type
-        if source.is_unsigned or source is PRED:
-            return inst.shape.element_type.is_float
-        return not source.is_complex and inst.shape.element_type.is_float and non_negative(args[0], depth)
+        source, target = args[0].shape.element_type, inst.shape.element_type
+        if target.is_float:
+            return not source.is_complex and non_negative(args[0], depth)
+        # From an integer type, one that does not fit wraps; a float saturates, and NaN becomes 0.
+        fits = source.is_float or source is PRED or source.bits + int(source.is_unsigned) <= target.bits
+        return fits and not source.is_complex and non_negative(args[0], depth)
     if not is_float(inst):
-        return False
+        return _non_negative_integer(inst, depth)
     if inst.op is ops.MULTIPLY:
         return args[0] is args[1] or all(non_negative(a, depth) for a in args)
     if inst.op is ops.POWER:
@@ -162,6 +164,25 @@ def _non_negative_through(inst: Instruction, depth: int) -> bool:
     if inst.op is ops.MAXIMUM:
         return any((number(a) or 0) > 0 for a in args) or all(non_negative(a, depth) for a in args)
     return False
+
+
+def _non_negative_integer(inst: Instruction, depth: int) -> bool:
+    """The ops of signed integers that keep clear of the sign bit. Sums and products may wrap into it, |x| as well."""
+    args = inst.operands
+    if inst.op in (ops.MAXIMUM, ops.AND):
+        return any(non_negative(a, depth) for a in args)
+    if inst.op in (ops.MINIMUM, ops.OR, ops.XOR):
+        return all(non_negative(a, depth) for a in args)
+    if inst.op is ops.CLAMP:  # the upper bound wins where it lies below the lower one
+        return all(non_negative(a, depth) for a in (args[0], args[2]))
+    if inst.op is ops.SELECT:
+        return all(non_negative(a, depth) for a in args[1:])
+    if inst.op in (ops.REMAINDER, ops.SHIFT_RIGHT_ARITHMETIC):  # the sign is the dividend's
+        return non_negative(args[0], depth)
+    if inst.op is ops.SHIFT_RIGHT_LOGICAL:
+        amount = integer(args[1])
+        return non_negative(args[0], depth) or (amount is not None and amount >= 1)
+    return inst.op in (ops.POPCNT, ops.CLZ)
 
 
 def never_negative_zero(inst: Instruction, depth: int = DEPTH) -> bool:

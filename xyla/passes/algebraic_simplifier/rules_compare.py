@@ -5,7 +5,15 @@ from __future__ import annotations
 from xyla.hlo import ops
 from xyla.hlo.attr_types import ComparisonDirection
 from xyla.hlo.module import Instruction
-from xyla.passes.algebraic_simplifier.common import exactly, integer, is_integral, single_user
+from xyla.passes.algebraic_simplifier.common import (
+    either_zero,
+    exactly,
+    integer,
+    is_integral,
+    non_negative,
+    single_user,
+)
+from xyla.passes.algebraic_simplifier.rules_minmax import MIRRORED
 from xyla.passmgr.context import Fp
 from xyla.passmgr.marks import value_changing
 from xyla.passmgr.rules import Rewrite, rule_table
@@ -36,6 +44,26 @@ def compare_unsigned_zero(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return None
 
 
+def compare_sign(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """x < 0 and 0 > x are false, where x is never negative (nor is a NaN); x >= 0 and 0 <= x true, for integers."""
+    x, y = inst.operands
+    direction = inst.attrs.direction
+    if is_total_order(inst):
+        return None
+    if either_zero(x):
+        x, y, direction = y, x, MIRRORED[direction]
+    if direction not in (_D.LT, _D.GE) or not either_zero(y) or not non_negative(x):
+        return None
+    if direction is _D.GE and not is_integral(x):
+        return None
+    return rw.splat(direction is _D.GE, inst.shape)
+
+
+def is_total_order(inst: Instruction) -> bool:
+    """Whether a compare orders floats by their bits: -NaN < -inf < ... < -0 < 0 < ... < NaN."""
+    return inst.attrs.type is not None and inst.attrs.type.value == "TOTALORDER"
+
+
 def compare_iota(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """iota compared with a constant outside 0 .. n-1: always the same."""
     x, y = inst.operands
@@ -60,7 +88,7 @@ def compare_extremum(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """x > min(x, y) = x > y; max(x, y) > x = y > x; and the mirrored forms. NaN makes both sides false."""
     x, y = inst.operands
     direction = inst.attrs.direction
-    if inst.attrs.type is not None and inst.attrs.type.value == "TOTALORDER":
+    if is_total_order(inst):
         return None
     if direction is _D.LT:
         x, y = y, x
@@ -200,7 +228,7 @@ TABLE = rule_table(
     (
         [ops.COMPARE],
         (
-            compare_self, compare_unsigned_zero, compare_iota, compare_extremum, compare_predicate,
+            compare_self, compare_unsigned_zero, compare_iota, compare_sign, compare_extremum, compare_predicate,
             compare_converted_predicate,
         ),
     ),

@@ -179,7 +179,8 @@ def not_compare(inst: Instruction, rw: Rewrite) -> Instruction | None:
     return rw.add(ops.COMPARE, x.operands, ops.CompareAttrs(_OPPOSITE[direction], x.attrs.type))
 
 
-_MIRRORED = {_D.EQ: _D.EQ, _D.NE: _D.NE, _D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE}
+# What a comparison says with its sides exchanged.
+MIRRORED = {_D.EQ: _D.EQ, _D.NE: _D.NE, _D.LT: _D.GT, _D.GT: _D.LT, _D.LE: _D.GE, _D.GE: _D.LE}
 
 
 def _range_test(inst: Instruction) -> tuple[Instruction, bool, int] | None:
@@ -190,7 +191,7 @@ def _range_test(inst: Instruction) -> tuple[Instruction, bool, int] | None:
     direction = inst.attrs.direction
     value = integer(c)
     if value is None:
-        x, c, value, direction = c, x, integer(x), _MIRRORED[direction]
+        x, c, value, direction = c, x, integer(x), MIRRORED[direction]
     if value is None or direction in (_D.EQ, _D.NE):
         return None
     if direction in (_D.LT, _D.LE):
