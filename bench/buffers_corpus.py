@@ -34,6 +34,7 @@ from xyla.passes.copy_insertion import CopyInsertion
 from xyla.passmgr.context import PassContext
 from xyla.schedule.order import schedule
 from xyla.support.status import Status, XylaError
+from xyla.targets.cpu.sharing import can_share
 from xyla.testing import data
 
 STAGES = ("schedule", "copies", "assign", "verify")
@@ -74,17 +75,17 @@ class Sweep:
     def _plan(self, module: Module) -> BufferAssignment:
         self.instructions += module.num_instructions
         times = [process_time()]
-        schedule(module)
+        schedule(module, can_share)
         times.append(process_time())
         before = _copies(module)
-        CopyInsertion().run(module, PassContext())
+        CopyInsertion(can_share).run(module, PassContext())
         self.copies += _copies(module) - before
         times.append(process_time())
         dataflow = Dataflow(module)
         ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
-        found = assign(module, dataflow, Aliases(dataflow), ranges)
+        found = assign(module, dataflow, Aliases(dataflow, can_share), ranges, can_share=can_share)
         times.append(process_time())
-        verify_assignment(found)
+        verify_assignment(found, can_share)
         times.append(process_time())
         for stage, first, last in zip(STAGES, times, times[1:], strict=False):
             self.seconds[stage] += last - first

@@ -18,6 +18,7 @@ from xyla.formats.detect import load_file
 from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Module
 from xyla.lowering.layouts import agree
+from xyla.targets.cpu.sharing import can_share
 from xyla.testing import data
 from xyla.testing.data import Model
 
@@ -36,7 +37,7 @@ def in_given_order(module: Module) -> BufferAssignment:
     for comp in module.computations.values():
         rewriter.restore_order(comp)
     module.config.is_scheduled = True
-    return assign_buffers(module)
+    return assign_buffers(module, can_share=can_share)
 
 
 def loop_copies(module: Module) -> int:
@@ -52,7 +53,7 @@ def main() -> None:
         module = optimised(model)
         given = in_given_order(rewriter.clone_module(module)).stats
         copies = loop_copies(module)
-        stats = assign_buffers(module).stats
+        stats = assign_buffers(module, can_share=can_share).stats
         ratio = stats.temporaries / stats.lower_bound if stats.lower_bound else 1.0
         far += ratio > WITHIN
         worse += stats.lower_bound > given.lower_bound

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.buffers.planned import ADD, plan, value
+from tests.buffers.planned import ADD, as_stored, load, plan, value
 from xyla.buffers.memory_report import peak_by_line, source_of, suggestions, usage_report
 from xyla.buffers.profile import Profile, text_of
 from xyla.formats.hlo_text import parse
@@ -47,6 +47,17 @@ def test_a_place_that_is_handed_over_counts_once() -> None:
     found = plan(text, ADD)
     assert found.slice_of(value(found, "a")) == found.slice_of(value(found, "c"))
     assert Profile(found).peak == 4004
+
+
+def test_scratch_counts_while_it_is_used() -> None:
+    module = load(
+        "p = f32[1000] parameter(0)\n a = f32[1000] negate(p)\n ROOT b = f32[1000] reverse(a), dimensions={0}"
+    )
+    b = module.entry.find("b")
+    assert b is not None
+    profile = Profile(as_stored(module, scratch={b: 640}))
+    assert profile.peak == 4000 + 4000 + 640
+    assert profile.alive(profile.peak_position)[-1].text == "scratch of %b"
 
 
 def test_plot() -> None:

@@ -90,7 +90,8 @@ def live_range_text(assignment: BufferAssignment) -> str:
     at = profile.peak_position
     out.append(f"  Live ranges at {at} (peak):")
     for alive in profile.alive(at):
-        out.append(f"    {alive.value.name.removeprefix('%')}: {alive.size} bytes")
+        name = alive.value.name if alive.value is not None else alive.text
+        out.append(f"    {name.removeprefix('%')}: {alive.size} bytes")
     return "\n".join(out) + "\n"
 
 

@@ -87,9 +87,8 @@ def usage_report(assignment: BufferAssignment, most: int = 20) -> str:
     out = [f"peak {text_of(profile.fixed + profile.peak)}: {stats.describe()}"]
     lines = peak_by_line(profile)
     for line in lines[:most]:
-        first = line.values[0].value
         more = f" and {len(line.values) - 1} more" if len(line.values) > 1 else ""
-        out.append(f"  {text_of(line.bytes):>10}  {line.where}: {first.name} {first.shape}{more}")
+        out.append(f"  {text_of(line.bytes):>10}  {line.where}: {line.values[0].text}{more}")
     if len(lines) > most:
         out.append(f"  {text_of(sum(line.bytes for line in lines[most:])):>10}  from {len(lines) - most} other places")
     for s in suggestions(profile)[:most]:
@@ -201,7 +200,7 @@ def _idle(profile: Profile) -> Iterable[Suggestion]:
 def _largest_wait(profile: Profile, reads: _Reads, now: int, taken: set[Value]) -> _Wait | None:
     first, last = profile.span
     for alive in profile.alive(now):
-        if alive.value in taken:
+        if alive.value is None or alive.value in taken:
             continue
         at = reads.of(alive.value)
         following = bisect_right(at, now)

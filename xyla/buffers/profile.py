@@ -21,15 +21,21 @@ _CHANGING = (Kind.TEMP, Kind.LIVE_OUT)
 
 @dataclass(frozen=True, slots=True)
 class Alive:
-    """A value in memory at some position. `size` in bytes."""
+    """Something in memory at some position: a value, or (`value` is None) the scratch of a running instruction.
 
-    value: Value
+    instruction: what made it, or whose scratch it is. size: bytes.
+    """
+
+    instruction: Instruction
     size: int
+    value: Value | None = None
 
     @property
-    def instruction(self) -> Instruction:
-        """What made it."""
-        return self.value.instruction
+    def text(self) -> str:
+        """`%add.3 f32[8]`, `scratch of %sort`."""
+        if self.value is None:
+            return f"scratch of %{self.instruction.name}"
+        return f"{self.value.name} {self.value.shape.to_string(layouts=False)}"
 
 
 class Profile:
@@ -63,8 +69,8 @@ class Profile:
             for first, last in merged(segments):
                 changes[first] = changes.get(first, 0) + size
                 changes[last + 1] = changes.get(last + 1, 0) - size
+        timeline = self.assignment.timeline
         for inst, where in self.assignment.scratches.items():
-            timeline = self.assignment.timeline
             if timeline.region(inst.parent) is self.assignment.module.entry:
                 first, last = timeline.start(inst), timeline.end(inst)
                 changes[first] = changes.get(first, 0) + where.size
@@ -102,7 +108,7 @@ class Profile:
         return max(self._bytes[max(i, 0) : j], default=0)
 
     def alive(self, position: int) -> list[Alive]:
-        """The values in memory at a position, largest first. Where one hands over to another, the newer one."""
+        """What is in memory at a position, largest first. Where one value hands over to another, the newer one."""
         newest: dict[tuple[int, int, int], Value] = {}
         for v in self._values:
             segments = self.assignment.ranges.segments(v)
@@ -114,8 +120,12 @@ class Profile:
             other = newest.get(key)
             if other is None or self.assignment.ranges.range(other)[0] < segments[at][0]:
                 newest[key] = v
-        found = [Alive(v, v.size) for v in newest.values()]
-        return sorted(found, key=lambda a: (-a.size, a.value.id))
+        found = [Alive(v.instruction, v.size, v) for v in sorted(newest.values(), key=lambda v: v.id)]
+        running = self.assignment.timeline.at(position)
+        scratch = self.assignment.scratch(running) if running is not None else None
+        if running is not None and scratch is not None:
+            found.append(Alive(running, scratch.size))
+        return sorted(found, key=lambda a: -a.size)
 
     def plot(self, width: int = 72, height: int = 10) -> list[str]:
         """Lines of text, the highest first: memory in use over the schedule, the fixed part at the bottom."""

@@ -28,7 +28,7 @@ def to_proto(assignment: BufferAssignment, ids: Mapping[Instruction, int] | None
     _write_trace(proto, assignment)
     profile = Profile(assignment)
     heap = next(a.index for a in assignment.allocations if a.kind is Kind.TEMP)
-    alive = [a.value for a in profile.alive(profile.peak_position)]
+    alive = [a.value for a in profile.alive(profile.peak_position) if a.value is not None]
     in_heap = [v.id for v in alive if assignment.slice_of(v).allocation == heap]
     proto.peak_buffers.add(index=heap, logical_buffer_ids=in_heap)
     return proto

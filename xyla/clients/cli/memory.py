@@ -92,21 +92,17 @@ def execute(options: Options) -> int:
 
 
 def plan(options: Options) -> BufferAssignment:
-    """The buffers of the program that a run would use, without scratch that only code generation knows of."""
-    from xyla.buffers.pipeline import assign_buffers
+    """The buffers that a run of the program would use. No machine code is made."""
     from xyla.clients.cli.inputs import read_program
-    from xyla.compiler.optimise import optimise
+    from xyla.compiler.driver import Compilation, CompileOptions
     from xyla.hlo.module import Module
-    from xyla.hlo.verifier import verify
-    from xyla.lowering.layouts import agree
     from xyla.passmgr.context import Fp
     from xyla.support.status import unimplemented
 
     module = read_program(options.file, options.source)
     if not isinstance(module, Module):
         raise unimplemented("a program of dynamic shapes: how much memory it needs depends on its arguments")
-    verify(module)
-    return assign_buffers(agree(optimise(module, options.passes, fp=Fp(options.fp)).module))
+    return Compilation(module, CompileOptions(passes=options.passes, fp=Fp(options.fp))).assignment
 
 
 def _print(profile: Profile, most: int) -> None:
@@ -140,7 +136,7 @@ def _print(profile: Profile, most: int) -> None:
         table.add_row(text_of(line.bytes), f"{100 * line.bytes / total:.0f}%", line.where, _values(line.values))
     if len(lines) > most:
         rest = sum(line.bytes for line in lines[most:])
-        table.add_row(text_of(rest), f"{100 * rest / total:.0f}%", f"{len(lines) - most} other places", "")
+        table.add_row(text_of(rest), f"{100 * rest / total:.0f}%", _others(len(lines) - most), "")
     console.print(table)
     found = suggestions(profile)
     console.print("what would reduce it" if found else "nothing simple would reduce it")
@@ -148,7 +144,9 @@ def _print(profile: Profile, most: int) -> None:
         console.print(f"  -{text_of(s.bytes)}  {s.text}", markup=False)
 
 
+def _others(count: int) -> str:
+    return "1 other place" if count == 1 else f"{count} other places"
+
+
 def _values(values: Sequence[Alive]) -> str:
-    first = values[0].value
-    text = f"{first.name} {first.shape.to_string(layouts=False)}"
-    return text + (f" and {len(values) - 1} more" if len(values) > 1 else "")
+    return values[0].text + (f" and {len(values) - 1} more" if len(values) > 1 else "")
