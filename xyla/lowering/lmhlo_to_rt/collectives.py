@@ -164,8 +164,6 @@ def _collective_permute(op: lmhlo.CollectivePermute, context: Context) -> None:
         mode, count = GroupMode.CROSS_PARTITION, partitions
         if any(max(p) >= count for p in pairs) and all(max(p) < replicas * partitions for p in pairs):
             mode, count = GroupMode.FLATTENED_ID, replicas * partitions
-    if any(max(p) >= count for p in pairs):
-        raise malformed(op, f"source_target_pairs name more than {count} devices")
     if sorted(pairs) == [(i, i) for i in range(count)]:
         _copies(op, context)
         return

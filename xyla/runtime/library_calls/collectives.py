@@ -45,6 +45,7 @@ _UFUNCS: dict[ReductionKind, tuple[np.ufunc, np.ufunc]] = {
     ReductionKind.MIN: (np.minimum, np.logical_and),
     ReductionKind.MAX: (np.maximum, np.logical_or),
 }
+_HINT = "give the numbers it was written for: replicas=, partitions="
 _INTS = tuple[int, ...]
 _I32 = AttributeType(Kind.I32)
 _GROUPED = {
@@ -87,7 +88,7 @@ def _group(groups: list[tuple[int, ...]], me: int, count: int) -> tuple[int, ...
     if found is None:
         raise invalid(f"device {me} is in no replica group")
     if max(found) >= count:
-        raise invalid(f"a replica group names device {max(found)}, but the program runs on {count}")
+        raise invalid(f"a replica group names device {max(found)}, but the program runs on {count}", hint=_HINT)
     return found
 
 
@@ -228,8 +229,11 @@ _PERMUTE = {**_GROUPED, "source_peers": _INTS, "target_peers": _INTS}
 def _collective_permute(step: CustomCallStep, a: dict[str, Any]) -> Handler:
     """A device that is no target gets zeros."""
     sources = dict(zip(a["target_peers"], a["source_peers"], strict=True))
+    most = max((*a["source_peers"], *a["target_peers"]), default=0)
 
     def combine(values: Sequence[Sequence[Array]], me: int) -> list[Array]:
+        if most >= len(values):
+            raise invalid(f"source-target pairs name device {most}, but the program runs on {len(values)}", hint=_HINT)
         if me in sources:
             return list(values[sources[me]])
         return [np.zeros(t.dims, t.dtype) for _, t in step.outputs]
