@@ -26,4 +26,5 @@ def test_a_saved_handler_does_what_the_prepared_one_does() -> None:
     x = np.array([3, 1, 2, 0], np.float32)
     assert unit.target == EVALUATE
     for handler in (unit.handler, loaded):
+        assert handler is not None
         np.testing.assert_array_equal(handler(context, [x])[0], np.sort(x))

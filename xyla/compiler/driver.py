@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
@@ -13,6 +14,7 @@ from xyla.analysis.call_graph import control_instructions
 from xyla.buffers.assignment import BufferAssignment
 from xyla.buffers.pipeline import assign_buffers
 from xyla.codegen.kernel import KernelSpec
+from xyla.compiler.alarm import slow_operation
 from xyla.compiler.handlers import as_one_call, module_unit
 from xyla.compiler.optimise import DEFAULT, Optimised, optimise
 from xyla.compiler.units import unit_of, unit_stats
@@ -32,6 +34,8 @@ from xyla.support.status import unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
 from xyla.targets.cpu.sharing import can_share
 
+Hook = Callable[[Module], None]
+
 _RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
 
@@ -40,12 +44,16 @@ class CompileOptions:
     """How to compile. passes: "default" (the CPU's pipeline), "none", or a list as `xyla opt --passes` takes.
 
     fp: how far passes may change floating-point results. dump_to: a folder that receives the module's text and every
-    kernel's LLVM IR.
+    kernel's LLVM IR. before_passes, after_passes: called with the module (the compilation's own copy) at those points;
+    they may change it, and it is verified again. embed_ir: the executable keeps its kernels' LLVM IR (`ir_text`).
     """
 
     passes: str = DEFAULT
     fp: Fp = Fp.DEFAULT
     dump_to: Path | None = None
+    before_passes: Hook | None = None
+    after_passes: Hook | None = None
+    embed_ir: bool = False
 
 
 class Compilation:
@@ -66,7 +74,10 @@ class Compilation:
 
     @cached_property
     def _optimised(self) -> Optimised:
-        return optimise(self.source, self.options.passes, fp=self.options.fp, dumps=DumpOptions(self.options.dump_to))
+        options = self.options
+        module = _hooked(options.before_passes, self.source, self.source)
+        made = optimise(module, options.passes, fp=options.fp, dumps=DumpOptions(options.dump_to))
+        return replace(made, module=_hooked(options.after_passes, made.module, self.source))
 
     @property
     def optimised(self) -> Module:
@@ -131,6 +142,10 @@ class Compilation:
     @cached_property
     def executable(self) -> Executable:
         """The program with its kernels compiled and loaded."""
+        with slow_operation(f"compiling module {self.source.name!r}"):
+            return self._compiled()
+
+    def _compiled(self) -> Executable:
         lowered, assignment = self.lowered, self.assignment
         if self.options.dump_to is not None:
             _dump(self.options.dump_to, assignment.module, lowered.sources)
@@ -138,14 +153,27 @@ class Compilation:
         hits = store.stats.disk_hits + store.stats.reused
         kernels = store.load(lowered.sources)
         stats = unit_stats(lowered.units, len(lowered.sources))
-        stats.temp_bytes = lowered.temp_bytes
+        stats.temp_bytes, stats.instructions = lowered.temp_bytes, self.optimised.num_instructions
         done = self._optimised
         stats.pass_times, stats.rewrites, stats.passes_ms = done.pass_times, done.rewrites, done.total_ms
         stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
         executable = Executable(lowered.program, [k.address for k in kernels], stats, store, lowered.sources)
         executable.report = Deferred(assignment.stats.describe)
+        if self.options.embed_ir:
+            executable.ir_text = "\n".join(source.text() for source in lowered.sources)
         stats.compile_ms = (perf_counter() - self._start) * 1e3
         return executable
+
+
+def _hooked(hook: Hook | None, module: Module, source: Module) -> Module:
+    """What a hook makes of a module; the caller's own is cloned first."""
+    if hook is None:
+        return module
+    if module is source:
+        module = rewriter.clone_module(module)
+    hook(module)
+    verify(module)
+    return module
 
 
 def compile_module(

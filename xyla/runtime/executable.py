@@ -97,6 +97,7 @@ class Executable:
         self._is_direct = False  # whether one call of native code does everything
         self.use(None)
         self.report: Deferred | None = None
+        self.ir_text = ""  # the kernels' LLVM IR, for whom asked the compiler to keep it
         self.saved: memoryview | None = None  # the file that it was loaded from
         _ALIVE.add(self)
 
