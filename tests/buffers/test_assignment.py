@@ -236,6 +236,20 @@ def test_one_of_two_results_takes_an_operands_place() -> None:
     assert place(found, "s", 1) != place(found, "a")
 
 
+def test_a_result_that_nobody_reads_does_not_take_the_next_states_place() -> None:
+    def anything(inst: Instruction, number: int, leaf: int, output: int) -> bool:
+        return inst.op.name == "custom-call"
+
+    body = LOOP.replace(
+        "y = f32[1000] dynamic-update-slice(x, u, i)",
+        'f = (f32[1000], f32[1000]) custom-call(x), custom_call_target="f"\n'
+        "  y = f32[1000] get-tuple-element(f), index=1",
+    )
+    found = plan(LOOP_ENTRY, body, can_share=anything)
+    assert place(found, "f", 1) == place(found, "w", 1)
+    assert place(found, "f", 0) != place(found, "f", 1)
+
+
 def test_scratch_lies_beside_what_is_alive() -> None:
     module = load("""
       p = f32[1000] parameter(0)

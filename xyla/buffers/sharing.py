@@ -11,7 +11,7 @@ from xyla.analysis.call_graph import CONTROL_OPS
 from xyla.analysis.dataflow import Dataflow, Value
 from xyla.analysis.timeline import LiveRanges, Segment, merged
 from xyla.hlo import ops
-from xyla.hlo.module import Computation, Instruction
+from xyla.hlo.module import Computation
 
 
 @dataclass(slots=True, eq=False)
@@ -42,12 +42,11 @@ def buffers_of(
     takers = list(_takers(dataflow, ranges, can_share))
     # What the caller gave up is taken over first: that spares an output's memory, not only the heap's.
     takers.sort(key=lambda pair: pair[1] not in donated)
-    taken: set[tuple[Value, Instruction]] = set()
     for value, old in takers:
         a, b, inst = of[old], of[value], value.instruction
         # Of an instruction's several results one at most takes an operand's place.
-        if a is not b and (old, inst) not in taken and _may_join(a, b, ranges.timeline.end(inst)):
-            taken.add((old, inst))
+        occupied = any(v is not None and of[v] is a for v in dataflow.defines(inst))
+        if not occupied and _may_join(a, b, ranges.timeline.end(inst)):
             _join(a, b, of)
     _reuse_donated(dataflow, donated, of)
     return [b for b in buffers if b.values]
