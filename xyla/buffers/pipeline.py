@@ -10,6 +10,7 @@ from xyla.analysis.timeline import LiveRanges, Timeline
 from xyla.buffers.assignment import BufferAssignment, assign
 from xyla.buffers.verifier import verify_assignment
 from xyla.hlo.module import Instruction, Module
+from xyla.hlo.shape import Shape
 from xyla.passes.copy_insertion import CopyInsertion
 from xyla.passmgr.context import PassContext
 from xyla.schedule.order import schedule
@@ -30,9 +31,11 @@ def assign_buffers(
     can_share: which results may overwrite an operand. scratch: asked for the bytes that instructions need while they
     run, once the module is final. limit: bytes, see `assign`. verify: prove the result by replay.
     """
-    schedule(module, can_share)
-    CopyInsertion(can_share).run(module, PassContext())
+    can_share = _remembered(can_share)
     dataflow = Dataflow(module)
+    schedule(module, can_share, dataflow)
+    if CopyInsertion(can_share).run(module, PassContext()):
+        dataflow = Dataflow(module)
     ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
     aliases = Aliases(dataflow, can_share)
     wanted = scratch(module) if scratch is not None else {}
@@ -40,3 +43,18 @@ def assign_buffers(
     if verify:
         verify_assignment(found, can_share)
     return found
+
+
+def _remembered(can_share: CanShare) -> CanShare:
+    """The hook, asked once for each instruction, operand shape and output: every stage asks it again."""
+    known: dict[tuple[Instruction, Shape, int, int, int], bool] = {}
+
+    def ask(inst: Instruction, number: int, leaf: int, output: int) -> bool:
+        # Copies replace operands in between, by ones of the same shape or not.
+        key = (inst, inst.operands[number].shape, number, leaf, output)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = can_share(inst, number, leaf, output)
+        return found
+
+    return ask
