@@ -189,6 +189,25 @@ ENTRY main { x = f32[8] parameter(0)  m = s32[] parameter(1)  init = (s32[], f32
     assert after[0] == t.end(a.inst("w"))
 
 
+def test_what_only_a_shared_condition_reads_stays_state() -> None:
+    a = analyse("""
+cond { p = (s32[], s32[]) parameter(0)  i = s32[] get-tuple-element(p), index=0  n = s32[] get-tuple-element(p), index=1
+  ROOT less = pred[] compare(i, n), direction=LT }
+one { q = (s32[], s32[]) parameter(0)  j = s32[] get-tuple-element(q), index=0
+  n1 = s32[] get-tuple-element(q), index=1  k = s32[] add(j, j)  ROOT t = (s32[], s32[]) tuple(k, n1) }
+two { q2 = (s32[], s32[]) parameter(0)  j2 = s32[] get-tuple-element(q2), index=0
+  n2 = s32[] get-tuple-element(q2), index=1  k2 = s32[] multiply(j2, j2)  ROOT t2 = (s32[], s32[]) tuple(k2, n2) }
+ENTRY main { x = s32[] parameter(0)  m = s32[] parameter(1)  h = s32[] negate(m)  init = (s32[], s32[]) tuple(x, h)
+  w = (s32[], s32[]) while(init), condition=cond, body=one
+  ROOT w2 = (s32[], s32[]) while(w), condition=cond, body=two }""")
+    limit = a.value("w", 1)
+    assert limit.is_phi
+    assert limit.inputs == [a.value("h")]
+    # No trip may overwrite it: it is copied in before the next one.
+    (segment,) = a.ranges.segments(limit)
+    assert segment[0] == a.timeline.enter(a.module.computations["one"])
+
+
 def test_no_update_in_place_of_another_layout() -> None:
     a = analyse("""
 ENTRY main { x = f32[2,4]{0,1} parameter(0)  u = f32[1,1]{1,0} parameter(1)  i = s32[] parameter(2)

@@ -18,14 +18,17 @@ from xyla.hlo.shape import Shape
 from xyla.interp import Evaluator
 
 Array = np.ndarray[Any, np.dtype[Any]]
-_PASSED_ON = frozenset({ops.PARAMETER, ops.CONSTANT, ops.TUPLE, ops.GET_TUPLE_ELEMENT})
+_PASSED_ON = frozenset({
+    ops.PARAMETER, ops.CONSTANT, ops.TUPLE, ops.GET_TUPLE_ELEMENT, ops.ASYNC_START, ops.ASYNC_DONE
+})  # fmt: skip
 
 
 class BufferMachine:
-    """The memory of one run."""
+    """The memory of one run. late: asynchronous work happens when it is waited for, not when it is started."""
 
-    def __init__(self, module: Module, can_share: CanShare) -> None:
+    def __init__(self, module: Module, can_share: CanShare, *, late: bool = False) -> None:
         self.module = module
+        self.late = late
         self.flow = Dataflow(module)
         self.aliases = Aliases(self.flow, can_share)
         self.evaluator = Evaluator()
@@ -64,8 +67,10 @@ class BufferMachine:
                     self.enter(inst, 1, inst, back=True)
             elif inst.op is ops.CONDITIONAL:
                 self.choose(inst)
-            elif inst.op is ops.CALL:
+            elif inst.op is ops.CALL or (inst.op is ops.ASYNC_START and not self.late):
                 self.call(inst)
+            elif inst.op is ops.ASYNC_DONE and self.late:
+                self.call(inst.operands[0])
             elif inst.op not in _PASSED_ON:
                 self.work(inst)
 
@@ -89,15 +94,14 @@ class BufferMachine:
         shared = self.flow.graph.is_shared(callee)
         if shared:
             for p in callee.parameters:
-                self.put(p, self.leaves(state))
+                self.put(self.flow.values(p), self.leaves(state))
         self.walk(callee)
         if shared and back:
-            self.put(inst, self.leaves(callee.root))
+            self.put(self.flow.values(inst), self.leaves(callee.root))
         return False
 
-    def put(self, target: Instruction, arrays: Sequence[Array]) -> None:
-        values = [v for v in self.flow.values(target) if v is not None]
-        for value, array in zip(values, arrays, strict=True):
+    def put(self, targets: Sequence[Value | None], arrays: Sequence[Array]) -> None:
+        for value, array in zip((v for v in targets if v is not None), arrays, strict=True):
             self.write(value, array)
 
     def choose(self, inst: Instruction) -> None:
@@ -112,9 +116,12 @@ class BufferMachine:
             return self.walk(callee)
         arguments = [self.leaves(o) for o in inst.operands]
         for p, arrays in zip(callee.parameters, arguments, strict=True):
-            self.put(p, arrays)
+            self.put(self.flow.values(p), arrays)
         self.walk(callee)
-        return self.put(inst, self.leaves(callee.root))
+        results = self.flow.values(inst)
+        if inst.op is ops.ASYNC_START:
+            results = self.flow.index.element(inst.shape, results, 1)
+        return self.put(results, self.leaves(callee.root))
 
 
 def _tree(shape: Shape, leaves: Any) -> Any:

@@ -15,11 +15,11 @@ from xyla.hlo.attr_types import ComparisonDirection
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import BufferDonor, Computation, InputOutputAlias, Instruction, Module
 from xyla.hlo.ops.basic import ConstantAttrs, IndexAttrs, ParameterAttrs
-from xyla.hlo.ops.control import CallAttrs
+from xyla.hlo.ops.control import AsyncAttrs, CallAttrs
 from xyla.hlo.ops.elementwise import CompareAttrs
-from xyla.hlo.ops.movement import DimensionsAttrs, DynamicSliceAttrs
+from xyla.hlo.ops.movement import DimensionsAttrs, DynamicSliceAttrs, ScatterAttrs
 from xyla.hlo.shape import Shape
-from xyla.support.dtypes import S32
+from xyla.support.dtypes import S32, U32
 
 SCALAR, VECTOR = Shape.array(S32, ()), Shape.array(S32, (4,))
 PIECE = Shape.array(S32, (2,))
@@ -97,7 +97,7 @@ class _Maker:
     def grow(self, comp: Computation, pool: list[Instruction], count: int, depth: int) -> None:
         """Adds `count` random values to a pool."""
         simple = [self.arithmetic, self.arithmetic, self.update, self.update, self.slice, self.piece, self.spread]
-        nested = [self.loop, self.loop, self.branch, self.call, self.inline]
+        nested = [self.loop, self.loop, self.branch, self.call, self.inline, self.asynchronous, self.scatter]
         for _ in range(count):
             choices = [*simple, *nested] if depth else simple
             self.rng.choice(choices)(comp, pool, depth)
@@ -190,6 +190,31 @@ class _Maker:
     def inline(self, comp: Computation, pool: list[Instruction], depth: int) -> None:
         """A call of a function of its own."""
         self._call(comp, pool, self._function(depth))
+
+    def asynchronous(self, comp: Computation, pool: list[Instruction], depth: int) -> None:
+        """Work that is started, and waited for some time later."""
+        function, shapes = self._function(0)
+        arguments = [self.pick(comp, pool, s) for s in shapes]
+        context = Shape.array(U32, ())
+        shape = Shape.tuple_of([Shape.tuple_of(shapes), function.root.shape, context])
+        start = comp.add(ops.ASYNC_START, arguments, AsyncAttrs(), called=[function], shape=shape)
+        done = comp.add(ops.ASYNC_DONE, [start], AsyncAttrs(), shape=function.root.shape)
+        pool.extend(self.elements(comp, done))
+
+    def scatter(self, comp: Computation, pool: list[Instruction], depth: int) -> None:
+        """Two arrays updated at one place, each in its own memory."""
+        add = self.module.add_computation("add")
+        a, b, c, d = (_parameter(add, i, SCALAR) for i in range(4))
+        add.set_root(add.add(ops.TUPLE, [add.add(ops.ADD, [a, c]), add.add(ops.SUBTRACT, [b, d])]))
+        index = comp.add(
+            ops.BROADCAST, [self.pick(comp, pool, SCALAR)], DimensionsAttrs(()), shape=Shape.array(S32, (1,))
+        )
+        operands = [self.pick(comp, pool, VECTOR), self.pick(comp, pool, VECTOR), index]
+        updates = [self.pick(comp, pool, self.rng.choice((PIECE, VECTOR)))] * 2
+        attrs = ScatterAttrs(update_window_dims=(0,), inserted_window_dims=(), scatter_dims_to_operand_dims=(0,),
+                             index_vector_dim=0)  # fmt: skip
+        made = comp.add(ops.SCATTER, [*operands, *updates], attrs, called=[add])
+        pool.extend(self.elements(comp, made))
 
     def call(self, comp: Computation, pool: list[Instruction], depth: int) -> None:
         """A call of a function that others call too."""

@@ -133,17 +133,19 @@ class _Replay:
                 self.work(inst)
 
     def wait(self, inst: Instruction) -> None:
-        """What the computation was started with is there still, unless it updated that itself."""
+        """What work was started with is there still when it is waited for, unless it updated that; so is its result."""
+        for value in (*self.reads.get(inst, ()), *self.dataflow.values(inst)):
+            if value is not None:
+                self.expect(value, f"%{inst.name}")
         start = inst.operands[0]
         while start.op is ops.ASYNC_UPDATE:
             start = start.operands[0]
-        inside = start.called[0] if start.op is ops.ASYNC_START else None
-        for value in self.dataflow.values(inst.operands[0]):
-            if value is None or not value.size:
-                continue
-            held = self.holds[self.aliases.set_of(value).id]
-            if held is None or inside is None or not self.runs_in(held.instruction.parent, inside):
-                self.expect(value, f"%{inst.name}")
+        if start.op is not ops.ASYNC_START:
+            return
+        for given in self.dataflow.values(start):
+            held = self.holds[self.aliases.set_of(given).id] if given is not None else None
+            if given is not None and (held is None or not self.runs_in(held.instruction.parent, start.called[0])):
+                self.expect(given, f"%{inst.name}")
 
     def runs_in(self, comp: Computation, outer: Computation) -> bool:
         """Whether `comp` is `outer`, or entered from within it."""

@@ -160,26 +160,24 @@ class LiveRanges:
     # -- what keeps values alive besides reads -----------------------------------------------------------------------
 
     def _note_roots(self) -> None:
-        """Roots: the next state of a loop, its predicate, a conditional's results, what a region returns."""
-        values = self.dataflow.values
+        """What roots are needed for: the next state of a loop, its predicate, a conditional's results, ..."""
         for comp in self._graph.control:
+            place = (comp, self.timeline.exit(comp))
             site = self._graph.site(comp)
-            root = values(comp.root)
+            keep = self.dataflow.values(comp.root)
             if site is None:
-                tick, keep = self.timeline.span(comp)[1], root
-            else:
-                tick = self.timeline.exit(comp)
-                caller = site.instruction
-                if caller.op is ops.WHILE and site.role == 0:
-                    keep = root
-                elif caller.op in (ops.WHILE, ops.CONDITIONAL):
-                    merged = self.dataflow.defines(caller)
-                    keep = tuple(r if m is not None else None for r, m in zip(root, merged, strict=True))
-                else:
-                    keep = ()
+                place = (comp, self.timeline.span(comp)[1])
+            elif site.instruction.op is ops.ASYNC_START:
+                # Whoever waits gets all of it.
+                place = self._done(site.instruction)
+            elif site.instruction.op is ops.CALL:
+                continue
+            elif site.instruction.op is ops.CONDITIONAL or site.role == 1:
+                merged = self.dataflow.defines(site.instruction)
+                keep = tuple(r if m is not None else None for r, m in zip(keep, merged, strict=True))
             for value in keep:
                 if value is not None:
-                    self._roots.setdefault(value, []).append((comp, tick))
+                    self._roots.setdefault(value, []).append(place)
 
     def _async_spans(self) -> dict[Computation, tuple[Computation, int]]:
         """For computations that run asynchronously: where and when they are over for certain."""
@@ -280,6 +278,10 @@ class LiveRanges:
             self._reach(self._block[inst.parent], self.timeline.start(inst), firsts, lasts)
             over = self._over(use)
             if over is not None and not self._taken_over(value):
+                self._reach(self._block[over[0]], over[1], firsts, lasts)
+        for inst, _ in value.positions:
+            if inst.op is ops.ASYNC_START and not self._taken_over(value):
+                over = self._done(inst)
                 self._reach(self._block[over[0]], over[1], firsts, lasts)
         for comp, tick in self._roots.get(value, ()):
             self._reach(self._block[comp], tick, firsts, lasts)

@@ -91,6 +91,7 @@ class _Inserter:
             if self._spare_late_readers(group):
                 freed.update(web for m in group.moves for web in (m.source, m.target))
                 group.moves.clear()
+        self._defer_last_of_same(groups)
         for group in groups:
             group.moves = [m for m in group.moves if m.source not in freed and m.target not in freed]
             whole = group.anchor.operands[group.number] if group.place is Place.OPERAND else group.anchor
@@ -103,6 +104,17 @@ class _Inserter:
                 f"the result of %{start.name} would have to be copied before it is there", span=start.span
             )
         self._place()
+
+    def _defer_last_of_same(self, groups: list[Group]) -> None:
+        """One value that an instruction updates in place twice: once the others are copies, the last may need none."""
+        same: dict[tuple[Instruction, Value | None], list[Group]] = {}
+        for group in groups:
+            if group.place is Place.OPERAND and group.anchor.op is not ops.WHILE and len(group.moves) == 1:
+                value = self.dataflow.values(group.anchor.operands[group.number])[group.moves[0].leaf]
+                same.setdefault((group.anchor, value), []).append(group)
+        for found in same.values():
+            if len(found) > 1:
+                found[-1].moves.clear()
 
     # -- the old value for those who read it late --------------------------------------------------------------------
 
