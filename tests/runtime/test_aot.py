@@ -117,6 +117,14 @@ def test_attributes_of_custom_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert [type(v) for v in seen[-1].attributes.values()] == [type(v) for v in attributes.values()]
 
 
+def test_values_that_are_equal_and_of_other_types_stay_apart() -> None:
+    steps = [CustomCallStep("c", "t", (), (), {"a": value}) for value in (1, True, 1.0, 1)]
+    parts, _ = aot_codec.encode(Program("p", [], [], [], StepList("b", list(steps))))
+    back = aot_codec.decode(json.loads(json.dumps(parts)), []).body.steps
+    kinds = [type(step.attributes["a"]) for step in back if isinstance(step, CustomCallStep)]
+    assert kinds == [int, bool, float, int]
+
+
 def test_functions_of_this_process_are_refused(tmp_path: Path) -> None:
     m = Maker()
     x, out = m.parameter(of(S32)), m.output(of(S32))

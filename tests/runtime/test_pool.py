@@ -12,9 +12,8 @@ import pytest
 from xyla.runtime import pool, pool_ir
 
 COMMON = """
-import faulthandler, os, sys, threading
+import os, sys, threading
 import numpy as np
-faulthandler.dump_traceback_later(60, exit=True)
 from tests.runtime.programs import sum_program
 from xyla.runtime.pool import host_threads, shared_pool
 assert host_threads() == 4
@@ -47,10 +46,40 @@ for i in range(4):
     pid = os.fork()
     if pid == 0:
         check(i, 5)
-        os._exit(0)
+        sys.exit(0)
     children.append(pid)
 print([os.waitpid(pid, 0)[1] for pid in children])
 check(2)
+"""
+SLOW_PARTS = """
+from tests.runtime.programs import Maker, S32, of
+from xyla.runtime import host_program
+from xyla.runtime.llvm_compile import KernelSource
+from xyla.runtime.program import CopyStep
+host_program.SPLIT_BYTES = 0
+slow = KernelSource('''define void @xyla_kernel(ptr %args, i64 %lo, i64 %hi) #0 {
+entry:
+  %counter = alloca i64
+  store i64 0, ptr %counter
+  br label %spin
+spin:
+  %n = load volatile i64, ptr %counter
+  %n1 = add i64 %n, 1
+  store volatile i64 %n1, ptr %counter
+  %more = icmp slt i64 %n1, 1000000
+  br i1 %more, label %spin, label %done
+done:
+  %out = load ptr, ptr %args
+  %p = getelementptr i32, ptr %out, i64 %lo
+  store i32 1, ptr %p
+  ret void
+}
+''')
+m = Maker()
+out = m.output(of(S32, 16))
+m.add(CopyStep("zero", m.constant(np.zeros(16, np.int32)), out), m.kernel(slow, out, size=16))
+slowly = m.executable()
+print(sum(int(slowly()[0].sum()) for _ in range(30)))
 """
 STOPPED = """
 check(1)
@@ -71,8 +100,14 @@ print("end")
 
 @pytest.mark.parametrize(
     ("script", "printed"),
-    [(MANY_CALLERS, "wrong 0"), (FORK, "[0, 0, 0, 0]"), (STOPPED, "stopped"), (AT_EXIT, "end")],
-    ids=["callers", "fork", "stop", "exit"],
+    [
+        (MANY_CALLERS, "wrong 0"),
+        (FORK, "[0, 0, 0, 0]"),
+        (SLOW_PARTS, "480"),
+        (STOPPED, "stopped"),
+        (AT_EXIT, "end"),
+    ],
+    ids=["callers", "fork", "slow", "stop", "exit"],
 )
 def test_in_a_process_of_its_own(script: str, printed: str) -> None:
     root = Path(__file__).parents[2]
