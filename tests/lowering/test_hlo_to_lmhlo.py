@@ -19,6 +19,7 @@ from xyla.hlo import ops
 from xyla.hlo.module import Instruction, Module
 from xyla.interp import Evaluator
 from xyla.lowering import lmhlo
+from xyla.lowering.frames import in_order, overwritten_parameters
 from xyla.lowering.hlo_to_lmhlo import lower
 from xyla.lowering.lmhlo_reader import parse
 from xyla.lowering.lmhlo_text import print_module
@@ -26,7 +27,7 @@ from xyla.lowering.lmhlo_verify import verify
 from xyla.lowering.units import HandlerUnit, Unit
 from xyla.passes.copy_insertion import CopyInsertion
 from xyla.passmgr.context import PassContext
-from xyla.runtime.program import GemmCall
+from xyla.runtime.program import ArrayType, GemmCall, Slice
 from xyla.schedule.order import schedule
 from xyla.support.status import Status, XylaError
 from xyla.targets.cpu.emit import CpuEmitter
@@ -121,6 +122,18 @@ def test_constants_are_globals_and_arguments_hold_them() -> None:
     (argument,) = [a for a in module.entry.arguments if a.constant_name]
     assert argument.constant_name == constant.name
     assert argument.alloc == constant.alloc
+
+
+def test_constants_keep_the_order_of_their_dimensions() -> None:
+    module = check(
+        """ENTRY main { x = f32[2,2] parameter(0)
+        a = f32[2,2]{0,1} constant({{1, 2}, {3, 4}})
+        b = f32[2,2]{1,0} constant({{5, 6}, {7, 8}})
+        s = f32[2,2] add(x, a)
+        ROOT t = f32[2,2] add(s, b) }""",
+        X.reshape(2, 2),
+    )
+    assert sorted(str(g.literal.shape) for g in module.globals) == ["f32[2,2]", "f32[2,2]{0,1}"]
 
 
 def test_a_constant_read_in_another_shape_is_a_view_of_its_argument() -> None:
@@ -235,6 +248,47 @@ def test_a_shared_computation_is_one_function_with_copies_in_and_out() -> None:
     assert module.functions[1].arguments is module.functions[0].arguments
 
 
+def test_a_function_that_overwrites_its_arguments_runs_every_time() -> None:
+    module = parse_hlo(SHARED)
+    assignment = planned(module, handlers_only)
+    assert not overwritten_parameters(assignment)
+    double = module.computations["double"]
+    (given,) = assignment.slices(double.parameters[0])
+    assert given is not None
+    heap = assignment.allocations[given.allocation]
+    assignment.put(heap, assignment.dataflow.value(double.root), given.offset + 4)
+    assert overwritten_parameters(assignment) == {double}
+    assert [c.pure for c in ops_of(lower(module, assignment, handlers_only), lmhlo.Call)] == [False, False]
+
+
+def test_copies_read_before_they_overwrite() -> None:
+    def at(offset: int) -> lmhlo.View:
+        return lmhlo.View(Slice(0, offset, 4), ArrayType(np.dtype(np.float32), (), ()))
+
+    chain = [(at(0), at(4)), (at(4), at(8)), (at(8), at(12))]
+    assert in_order(chain) == chain[::-1]
+    with pytest.raises(XylaError, match="values trade places") as caught:
+        in_order([(at(0), at(4)), (at(4), at(0))])
+    assert caught.value.status is Status.INTERNAL
+
+
+def test_branches_may_share_a_computation() -> None:
+    module = check(
+        """
+        neg { p = f32[4] parameter(0)
+          ROOT n = f32[4] negate(p) }
+        ENTRY main { i = pred[] parameter(0)
+          x = f32[4] parameter(1)
+          y = f32[4] parameter(2)
+          ROOT c = f32[4] conditional(i, x, y), true_computation=neg, false_computation=neg }""",
+        np.bool_(False),
+        X,
+        Y,
+    )
+    (case,) = ops_of(module, lmhlo.Case)
+    assert [[type(op) for op in b.ops] for b in case.branches] == [[lmhlo.Call, lmhlo.Copy]] * 2
+
+
 def test_a_call_with_one_site_is_spliced_in() -> None:
     text = SHARED.replace("twice = f32[4] call(once), to_apply=double", "twice = f32[4] negate(once)")
     module = check(text, X)
@@ -314,6 +368,25 @@ def test_kernels_get_their_literals_and_scratch() -> None:
     assert (launch.scratch is not None) == bool(made[0].scratch_bytes)
 
 
+def test_outlined_work_is_what_the_target_was_asked_for() -> None:
+    module = lowered(
+        """
+        add { a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = f32[] add(a, b) }
+        ENTRY main { x = f32[4] parameter(0)
+          s = f32[4] add(x, x)
+          zero = f32[] constant(0)
+          ROOT w = f32[4] reduce-window(s, zero), window={size=3 pad=1_1}, to_apply=add }"""
+    )
+    add, window = ops_of(module, lmhlo.Launch)
+    inst = add.hlo.instruction
+    assert inst.operands[0] is inst.operands[1]
+    assert len(inst.parent.parameters) == 2
+    assert window.hlo.instruction.operands[1].op is ops.CONSTANT
+    assert len(window.inputs) == 2
+
+
 def test_library_work_is_named() -> None:
     module = lowered(
         """ENTRY main { x = f32[4,4] parameter(0)
@@ -352,11 +425,15 @@ odd { a = f32[] parameter(0)
   b = f32[] parameter(1)
   s = f32[] add(a, b)
   ROOT c = f32[] negate(s) }
+twice { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, a) }
 wrapped { p = f32[4] parameter(0)
   ROOT a = f32[4] all-to-all(p), replica_groups={{0,1}}, dimensions={0} }
 ENTRY main { x = f32[4] parameter(0)
   r = f32[4] all-reduce(x), channel_id=3, replica_groups={{0,1}}, to_apply=add
   o = f32[4] all-reduce(x), replica_groups={}, to_apply=odd
+  w = f32[4] all-reduce(x), replica_groups={}, to_apply=twice
   g = f32[8] all-gather(x), replica_groups={{0,1}}, dimensions={0}
   s = f32[2] reduce-scatter(x), replica_groups={{0,1}}, dimensions={0}, to_apply=add
   t = f32[4] all-to-all(x), replica_groups={{0,1}}, dimensions={0}
@@ -376,8 +453,9 @@ ENTRY main { x = f32[4] parameter(0)
   in = (f32[4], token[]) infeed(k), infeed_config="c"
   id = f32[4] get-tuple-element(in), index=0
   out = token[] outfeed(id, k), outfeed_shape=f32[4], outfeed_config="d"
-  ROOT all = (f32[4], f32[4], f32[8], f32[2], f32[4], f32[4], f32[4], f32[4], f32[8], f32[4], f32[4], u32[], u32[])
-      tuple(r, o, g, s, t, p, b, rd, gd, pd, ad, i, q) }"""
+  ROOT all = (f32[4], f32[4], f32[4], f32[8], f32[2], f32[4], f32[4], f32[4], f32[4], f32[8], f32[4], f32[4],
+      u32[], u32[])
+      tuple(r, o, w, g, s, t, p, b, rd, gd, pd, ad, i, q) }"""
 
 
 def test_collectives_and_feeds_are_operations_of_their_own() -> None:
@@ -391,6 +469,8 @@ def test_collectives_and_feeds_are_operations_of_their_own() -> None:
     assert (reduce.computation, reduce.channel_id) == (lmhlo.Reducer("add"), lmhlo.ChannelHandle(3, 1))
     assert reduce.replica_groups == ((0, 1),)
     assert odd.computation.kind == ""
+    assert isinstance(named["w"], lmhlo.AllReduce)
+    assert named["w"].computation.kind == ""
     assert odd.computation.hlo.module.entry.root.op is ops.NEGATE
     names = {
         lmhlo.AllGather, lmhlo.ReduceScatter, lmhlo.AllToAll, lmhlo.CollectivePermute, lmhlo.CollectiveBroadcast,

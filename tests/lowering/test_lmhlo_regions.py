@@ -74,6 +74,9 @@ def test_several_results_are_the_last_operands() -> None:
     first, second = run(arguments, line, keys, values, result="(f32[3], s32[3])")
     np.testing.assert_array_equal(first, [1, 2, 3])
     np.testing.assert_array_equal(second, [20, 30, 10])
+    (launch,) = parse(f"func.func @main({arguments}) {{\n{line}{TAIL}").entry.body.ops
+    assert isinstance(launch, lmhlo.Launch)
+    assert launch.hlo.instruction.op is ops.SORT
 
 
 FUSION = """"lmhlo.fusion"() ({
@@ -105,7 +108,8 @@ def test_layouts_of_memory_are_those_of_the_views() -> None:
     (launch,) = parse(f"func.func @main({given}, {made}) {{\n{text}{TAIL}").entry.body.ops
     assert isinstance(launch, lmhlo.Launch)
     fusion = launch.hlo.instruction
-    assert [str(s) for s in (fusion.operands[0].shape, fusion.shape)] == ["f32[2,3]{0,1}", "f32[2,3]{0,1}"]
+    shapes = (fusion.operands[0].shape, fusion.shape, fusion.called[0].root.shape)
+    assert [str(s) for s in shapes] == ["f32[2,3]{0,1}"] * 3
 
 
 def test_a_fusion_may_store_several_results() -> None:

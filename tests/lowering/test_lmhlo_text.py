@@ -97,6 +97,30 @@ def test_replica_groups_of_unequal_size_are_filled_up() -> None:
     assert reduce.channel_id == lmhlo.ChannelHandle(1)
 
 
+def test_equality_looks_at_attributes_regions_and_names() -> None:
+    def change(cls: type[lmhlo.Op], **values: object) -> lmhlo.Module:
+        module = everything()
+        op = next(o for f in module.functions for o in f.body.walk() if type(o) is cls)
+        for name, value in values.items():
+            setattr(op, name, value)
+        return module
+
+    assert change(lmhlo.While) == everything()
+    assert change(lmhlo.While, trip_count=8) != everything()
+    assert change(lmhlo.Launch, name="other") != everything()
+    nested = change(lmhlo.Case, branches=(lmhlo.Block(), lmhlo.Block(), lmhlo.Block()))
+    assert nested != everything()
+    assert change(lmhlo.AllReduce, computation=lmhlo.Reducer("add")) != everything()
+
+
+def test_the_entry_is_the_first_public_function() -> None:
+    private = "func.func private @inner(%x: memref<4xf32>)"
+    public = "func.func @outer(%x: memref<4xf32>)"
+    module = parse(f"{private} {{{TAIL}{public} {{{TAIL}")
+    assert [f.name for f in module.functions] == ["outer", "inner"]
+    assert module.functions[1].arguments is module.entry.arguments
+
+
 HEAD = """func.func @f(%x: memref<16xi8>, %y: memref<4xf32>, %n: memref<i64>) {
   %c8 = arith.constant 8 : index
 """

@@ -26,7 +26,7 @@ from xyla.hlo.op_def import OpDef
 from xyla.hlo.shape import Layout, Shape
 from xyla.lowering import lmhlo
 from xyla.lowering.arrays import array_type, retiles, row_major
-from xyla.lowering.frames import overwritten_parameters
+from xyla.lowering.frames import in_order, overwritten_parameters
 from xyla.lowering.hlo_to_lmhlo_units import DONE, DONE_OF, PASSES_ON, STARTS, UNITS, WRAPPED, gemm, keep_defined
 from xyla.lowering.outline import Outlined
 from xyla.lowering.units import HandlerUnit, Unit
@@ -344,25 +344,12 @@ class Lowering:
             for s, t in zip(sources, targets, strict=False)
             if s is not None and t is not None and s.type.num_bytes and not _same_place(s, t)
         ]
-        while pending:
-            free = [p for p in pending if not any(_touch(p[1], other[0]) for other in pending if other is not p)]
-            if not free:
-                names = ", ".join(str(t.slice) for _, t in pending[:4])
-                raise internal(f"%{inst.name}: values trade places in {names}: copies are missing")
-            for source, target in free:
-                out.ops.append(lmhlo.Copy(source, target, name=inst.name, span=inst.span, instruction=inst))
-            pending = [p for p in pending if p not in free]
+        for source, target in in_order(pending):
+            out.ops.append(lmhlo.Copy(source, target, name=inst.name, span=inst.span, instruction=inst))
 
 
 def _same_place(a: lmhlo.View, b: lmhlo.View) -> bool:
     return a.slice == b.slice and a.space is b.space
-
-
-def _touch(a: lmhlo.View, b: lmhlo.View) -> bool:
-    """Whether two views have a byte in common."""
-    x, y = a.slice, b.slice
-    together = a.space is b.space and x.allocation == y.allocation
-    return together and x.offset < y.offset + y.size and y.offset < x.offset + x.size
 
 
 def _as_text_says(shape: Shape) -> Shape:

@@ -131,9 +131,7 @@ def _all_gather(low: Lowering, inst: Instruction, token: lmhlo.Token | None) -> 
     groups, dimension, shared = inst.attrs.replica_groups.groups, inst.attrs.dimension, _groups(inst)
     if token is None:
         return lmhlo.AllGather(inputs, results, groups, all_gather_dimension=dimension, **shared)
-    return lmhlo.AllGatherStart(
-        inputs, results, groups, all_gather_dimension=dimension, token=token, **shared
-    )
+    return lmhlo.AllGatherStart(inputs, results, groups, all_gather_dimension=dimension, token=token, **shared)
 
 
 def _reduce_scatter(low: Lowering, inst: Instruction, token: lmhlo.Token | None) -> lmhlo.Op:
