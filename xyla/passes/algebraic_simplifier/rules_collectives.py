@@ -35,6 +35,15 @@ def _group_size(inst: Instruction) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
+def collective_of_one(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """all-reduce(x), all-gather(x) and reduce-scatter(x) = x, where each device is in a group of its own."""
+    if _group_size(inst) != 1 or (not inst.users and not inst.is_root):
+        return None
+    if inst.shape.is_tuple:
+        return rw.add(ops.TUPLE, inst.operands)
+    return inst.operands[0] if len(inst.operands) == 1 else None
+
+
 def _reduced_splat(inst: Instruction, rw: Rewrite) -> Instruction | None:
     scalar, count = _constant_splat(inst), _group_size(inst)
     op = reducer(inst.called[0]) if inst.called else None
@@ -68,14 +77,19 @@ def erase_replaced(module: Module) -> None:
     for comp in module.computations.values():
         dead = [i for i in comp.instructions if i.op in _SAME_OPS and not i.users and not i.is_root]
         for inst in dead:
-            scalar = scalar_splat(inst.operands[0]) if len(inst.operands) == 1 else None
-            if scalar is not None and scalar.op is ops.CONSTANT and not inst.control_successors:
+            if not inst.control_successors and (_group_size(inst) == 1 or _takes_constant(inst)):
                 operands = inst.operands
                 rewriter.erase(inst)
                 erase_dead(operands)
 
 
+def _takes_constant(inst: Instruction) -> bool:
+    scalar = scalar_splat(inst.operands[0]) if len(inst.operands) == 1 else None
+    return scalar is not None and scalar.op is ops.CONSTANT
+
+
 TABLE = rule_table(
+    (_SAME_OPS, (collective_of_one,)),
     ([ops.ALL_GATHER], (all_gather_of_splat,)),
     ([ops.ALL_REDUCE, ops.REDUCE_SCATTER], (all_reduce_of_splat, all_reduce_of_splat_floats)),
 )

@@ -8,12 +8,17 @@ from dataclasses import replace
 from xyla.hlo import ops
 from xyla.hlo.attr_types import ConvDims, PaddingDim, Window, WindowDim
 from xyla.hlo.module import Instruction
+from xyla.hlo.shape import Shape
 from xyla.passes.algebraic_simplifier.common import (
     broadcast,
     either_zero,
     is_constant,
+    kept,
+    logical,
+    reshape,
     scalar_splat,
     single_user,
+    transpose,
     when,
 )
 from xyla.passmgr.context import Fp
@@ -78,6 +83,30 @@ def convolution_of_padded_kernel(inst: Instruction, rw: Rewrite) -> Instruction 
     attrs = replace(inst.attrs, window=Window(tuple(dims)))
     operands = [inst.operands[0], kernel.operands[0]]
     return rw.add(ops.CONVOLUTION, operands, attrs, shape=inst.shape.without_layout())
+
+
+@logical
+@when("enable_conv_to_dot")
+def convolution_to_dot(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """convolution(x, k) = dot(x, k), transposed, for windows of one element that take every element of x once."""
+    x, kernel = inst.operands
+    a, d = inst.attrs, inst.attrs.dim_labels
+    if a.feature_group_count != 1 or a.batch_group_count != 1:
+        return None
+    if any((w.size, w.stride, w.pad_low, w.pad_high, w.lhs_dilate) != (1, 1, 0, 0, 1) for w in a.window.dims):
+        return None
+    sizes = [kernel.shape.dims[d.kernel_input_feature], kernel.shape.dims[d.kernel_output_feature]]
+    into_out = d.kernel_input_feature < d.kernel_output_feature
+    matrix = reshape(rw, kernel, sizes if into_out else sizes[::-1])
+    numbers = ops.DotAttrs((), (d.input_feature,), (), (0 if into_out else 1,), a.operand_precision)
+    own = kept(x.shape.rank, (d.input_feature,))
+    dims = [*(x.shape.dims[i] for i in own), sizes[1]]
+    dot = rw.add(ops.DOT, [x, matrix], numbers, shape=Shape.array(inst.shape.element_type, dims))
+    order = [0] * x.shape.rank
+    order[d.output_batch], order[d.output_feature] = own.index(d.input_batch), len(own)
+    for source, result in zip(d.input_spatial, d.output_spatial, strict=True):
+        order[result] = own.index(source)
+    return transpose(rw, dot, order)
 
 
 @value_changing(Fp.FAST, "the other operand is padded: other elements meet the padding's zeros")
@@ -164,7 +193,10 @@ def scalar_behind_contraction(inst: Instruction, rw: Rewrite) -> Instruction | N
 
 
 TABLE = rule_table(
-    ([ops.CONVOLUTION], (convolution_empty, convolution_of_pad, convolution_of_padded_kernel, convolution_swap)),
+    (
+        [ops.CONVOLUTION],
+        (convolution_empty, convolution_of_pad, convolution_of_padded_kernel, convolution_to_dot, convolution_swap),
+    ),
     ([ops.CONVOLUTION, ops.DOT], (scalar_behind_contraction,)),
     ([ops.MULTIPLY], (multiply_convolution,)),
 )

@@ -100,13 +100,26 @@ def pad_same_value(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """pad(broadcast(v), v) = broadcast(v)."""
     x, v = inst.operands
     scalar = scalar_splat(x)
-    if scalar is None:
+    return broadcast(rw, v, (), inst.shape) if scalar is not None and _same_value(scalar, v) else None
+
+
+def pad_pad(inst: Instruction, rw: Rewrite) -> Instruction | None:
+    """pad(pad(x, v), v) = pad(x, v), the edges added up; none of them crops."""
+    x, v = inst.operands
+    if x.op is not ops.PAD or not _same_value(x.operands[1], v) or any(p.interior for p in inst.attrs.padding):
         return None
-    if scalar is not v:
-        a, b = splat_value(scalar), splat_value(v)
-        if a is None or b is None or a.tobytes() != b.tobytes():
-            return None
-    return broadcast(rw, v, (), inst.shape)
+    pairs = list(zip(x.attrs.padding, inst.attrs.padding, strict=True))
+    if any(min(p.low, p.high, q.low, q.high) < 0 for p, q in pairs):
+        return None
+    return pad(rw, x.operands[0], v, [PaddingDim(p.low + q.low, p.high + q.high, p.interior) for p, q in pairs])
+
+
+def _same_value(a: Instruction, b: Instruction) -> bool:
+    """Whether two scalars are one, or equal constants (bit for bit)."""
+    if a is b:
+        return True
+    x, y = splat_value(a), splat_value(b)
+    return x is not None and y is not None and x.tobytes() == y.tobytes()
 
 
 @logical
@@ -249,7 +262,7 @@ TABLE = rule_table(
         ),
     ),
     ([ops.IOTA], (iota_of_one,)),
-    ([ops.PAD], (pad_nothing, pad_empty, pad_negative, pad_same_value, pad_broadcast)),
+    ([ops.PAD], (pad_nothing, pad_empty, pad_negative, pad_same_value, pad_pad, pad_broadcast)),
     (
         [ops.CONCATENATE],
         (

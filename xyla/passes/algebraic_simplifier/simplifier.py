@@ -72,6 +72,7 @@ class AlgebraicSimplifier(Pass):
     enable_dot_to_multiply_rewrite: bool = True
     enable_conv_simplification: bool = True
     enable_conv_operand_swap: bool = True
+    enable_conv_to_dot: bool = False
     enable_scalar_multiply_reduction: bool = False
     enable_window_reduce_to_reduce_replacement: bool = True
     enable_unconditional_reduce_of_concat_replacement: bool = True
