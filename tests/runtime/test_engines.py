@@ -63,11 +63,11 @@ def test_loops(trips: int, engine: Any) -> None:
 
 
 def test_loops_in_loops_cost_no_stack(engine: Any) -> None:
-    """20,000 deep; each runs its inner loop once."""
+    """5,000 deep; each runs its inner loop once."""
     m, loop = counting_loop(1)
     done, never = m.temp(4), m.constant(np.int32(0))
     outermost: list[Step] = list(loop.body.steps)
-    for _ in range(20_000):
+    for _ in range(5_000):
         inner = WhileStep("deep", StepList("c", [m.kernel(LESS, done, never, done, size=1)]), done, StepList("b"))
         inner.body.steps.extend(outermost)
         outermost = [inner]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -13,9 +15,12 @@ from xyla.runtime.allocator import Block, HostAllocator, Lease, out_of_memory, s
 from xyla.runtime.custom_calls import CallContext
 from xyla.runtime.engine_interpreted import Interpreter
 from xyla.runtime.executable import SMALL_RESULT, Executable, alive
+from xyla.runtime.gate import EXECUTIONS
+from xyla.runtime.objects import compile_images, function_sizes
 from xyla.runtime.profile import ExecutionProfile
 from xyla.runtime.program import CopyStep, Output, Slice
 from xyla.runtime.run_options import RunOptions
+from xyla.runtime.streams import Stream
 from xyla.support.status import Status, XylaError
 
 X, Y = np.arange(16, dtype=np.int32), np.full(16, 3, np.int32)
@@ -296,4 +301,71 @@ def test_an_execution_reports_its_time() -> None:
 def test_executables_that_exist_are_known() -> None:
     run = sum_program().executable()
     assert any(e is run for e in alive())
-    assert run.generated_code_bytes > 0
+
+
+def test_measurements_keep_executions_out() -> None:
+    run, ran, over = sum_program().executable(), [0], threading.Event()
+
+    def forever() -> None:
+        while not over.is_set():
+            run(X, Y)
+            run.execute([X, Y], RunOptions(profile=ExecutionProfile()))
+            ran[0] += 1
+
+    threads = [threading.Thread(target=forever) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(5):
+            with EXECUTIONS.paused():
+                assert not EXECUTIONS.running
+                before = ran[0]
+                time.sleep(0.01)
+                # Each thread may have been between its run and its count.
+                assert ran[0] - before <= len(threads)
+            until = ran[0] + 10
+            while ran[0] < until:
+                time.sleep(0.001)
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+    assert not EXECUTIONS.running
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+def test_an_allocator_that_wants_its_memory_back_at_once_makes_executions_block(asynchronous: bool) -> None:
+    m = Maker()
+    p, out = m.parameter(of(S32, 16)), m.output(of(S32, 16))
+    go, entered = threading.Event(), threading.Event()
+
+    def work(_: CallContext, arrays: Sequence[Array]) -> list[Array]:
+        entered.set()
+        assert go.wait(10)
+        return [arrays[0] + 1]
+
+    run, allocator = m.add(python_call(work, [(p, of(S32, 16))], [(out, of(S32, 16))])).executable(), Counting()
+    allocator.allows_asynchronous_deallocation = asynchronous
+    stream = Stream("test")
+    if not asynchronous:
+        threading.Timer(0.05, go.set).start()
+    done = run.execute_async([X], stream, RunOptions(allocator=allocator))
+    assert done.done() is not asynchronous
+    assert entered.wait(10)
+    go.set()
+    np.testing.assert_array_equal(done.result()[0], X + 1)
+
+
+def test_generated_code_counts_kernels_host_code_and_constants() -> None:
+    m = Maker()
+    m.add(CopyStep("c", m.constant(np.zeros(1000, np.int32)), m.output(of(S32, 1000))))
+    assert 4000 < m.executable().generated_code_bytes < 4200
+    one = sum_program().executable().generated_code_bytes
+    assert 50 < one < 1000
+
+
+def test_sizes_of_functions_come_from_the_object() -> None:
+    ((symbols, image),) = compile_images([ADD])
+    assert list(function_sizes(image)) == symbols
+    assert 20 < function_sizes(image)[symbols[0]] < len(image)
+    assert function_sizes(b"no object") == {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from functools import cache
+from sys import is_finalizing
 from threading import Lock
 from typing import Any, Protocol
 
@@ -172,7 +173,8 @@ class Lease:
             self._allocator.deallocate(block, self._device)
 
     def __del__(self) -> None:
-        self.release()
+        if not is_finalizing():  # the process is ending: nobody allocates again, and modules are half gone
+            self.release()
 
 
 def typed(raw: Array, t: ArrayType) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from time import perf_counter_ns
@@ -25,12 +26,15 @@ from xyla.runtime.constants import POOL
 from xyla.runtime.engine_interpreted import Interpreter
 from xyla.runtime.engine_native import Fragments, NativeEngine
 from xyla.runtime.execution import Execution, State
+from xyla.runtime.gate import EXECUTIONS
 from xyla.runtime.host_program_ir import Word
 from xyla.runtime.llvm_compile import KernelSource
 from xyla.runtime.numpy_layout import readable
+from xyla.runtime.objects import default_store
 from xyla.runtime.pool import host_threads
 from xyla.runtime.program import AllocationKind, ArrayType, Deferred, Program
 from xyla.runtime.run_options import DEFAULT_OPTIONS, RunOptions
+from xyla.runtime.streams import Stream
 from xyla.support.status import Status, XylaError
 
 # Results up to this size are NumPy's own memory; larger ones come from the allocator, which reuses pages.
@@ -112,7 +116,9 @@ class Executable:
         words = state.words
         words[0] = id(args)  # Word.ARGS, OUTS and STATUS: looking up the names would double the cost of these lines
         words[1] = id(outs)
+        EXECUTIONS.enter()
         self._enter(state.address)
+        EXECUTIONS.running.pop()
         status = words[2]
         self._keep(state)
         return self.execute(args) if status else list(outs)
@@ -150,6 +156,24 @@ class Executable:
             if state is not None:
                 self._give_back(state, options)
         return finish(self.program, bound)
+
+    def execute_async(
+        self,
+        args: Sequence[npt.ArrayLike],
+        stream: Stream,
+        options: RunOptions = DEFAULT_OPTIONS,
+        *,
+        donate: Collection[int] = (),
+    ) -> Future[list[Array]]:
+        """Queues `execute` on a stream; the future is the event of its end, and holds what it returns or raises.
+
+        Blocks until then when the allocator does not allow asynchronous deallocation. The arguments must not be written
+        to in the meantime.
+        """
+        done = stream.submit(lambda: self.execute(args, options, donate=donate))
+        if options.allocator is not None and not options.allocator.allows_asynchronous_deallocation:
+            wait([done])
+        return done
 
     def use(self, interpreter: Interpreter | None) -> None:
         """From now on runs the steps one by one from Python; None: natively again."""
@@ -189,11 +213,15 @@ class Executable:
     def _run(self, execution: Execution) -> int:
         """Runs; a status other than 0 says that native code does not take the arguments as they are."""
         profile = execution.options.profile
+        EXECUTIONS.enter()
         start = perf_counter_ns() if profile is not None else 0
-        if self._interpreter is None:
-            status = self._native.run(execution)
-        else:
-            status = self._interpreter.run(self._native, self._fragments, execution)
+        try:
+            if self._interpreter is None:
+                status = self._native.run(execution)
+            else:
+                status = self._interpreter.run(self._native, self._fragments, execution)
+        finally:
+            EXECUTIONS.running.pop()
         if profile is not None:
             profile.record(self.program.name, start, perf_counter_ns())
         return status
@@ -270,9 +298,10 @@ class Executable:
 
     @property
     def generated_code_bytes(self) -> int:
-        """Host code and constants; of kernels only what a saved executable holds is known."""
+        """Machine code of the kernels, host code and constants."""
         constants = sum(a.size for a in self.program.allocations if a.kind is AllocationKind.CONSTANT)
-        return int(self._native.code.code.nbytes) + constants
+        kernels = default_store().code_bytes(self.program.kernel_names)
+        return kernels + int(self._native.code.code.nbytes) + constants
 
 
 _ALIVE: WeakSet[Executable] = WeakSet()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -46,6 +47,7 @@ class Kernel:
     symbol: str
     address: int
     library: Library = field(repr=False, compare=False)
+    size: int = 0  # bytes of machine code
 
 
 @dataclass(slots=True)
@@ -170,6 +172,11 @@ class ObjectStore:
         digest = hashlib.sha256(f"{host().key}|{symbol}".encode()).hexdigest()[:32]
         return f"k/{digest[:2]}/{digest[2:]}"
 
+    def code_bytes(self, symbols: Sequence[str]) -> int:
+        """Machine code of loaded kernels, in bytes."""
+        with self._lock:
+            return sum(self._loaded[name].size for name in symbols if name in self._loaded)
+
     def adopt(self, images: Sequence[bytes], symbols: Sequence[str]) -> list[Kernel]:
         """The kernels of these symbols, from objects that were compiled before; what is loaded already is not again."""
         with self._lock:
@@ -186,9 +193,33 @@ class ObjectStore:
             library.export_symbol(name)
         tracker = library.link(self._jit, f"xyla{next(self._serial)}")
         loaded = Library(tracker, self._jit)
+        sizes = {name: size for image in images for name, size in function_sizes(image).items()}
         for name in names:
-            self._loaded[name] = Kernel(name, tracker[name], loaded)
+            self._loaded[name] = Kernel(name, tracker[name], loaded, sizes.get(name, 0))
         self.stats.link_seconds += perf_counter() - start
+
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOL_TABLE = 2
+
+
+def function_sizes(image: bytes) -> dict[str, int]:
+    """Bytes of machine code by symbol of a little-endian 64-bit ELF object; empty for other objects."""
+    if image[:6] != b"\x7fELF\x02\x01":
+        return {}
+    sections_at, entry, count = struct.unpack_from("<Q", image, 40)[0], *struct.unpack_from("<HH", image, 58)
+    sections = [_SECTION.unpack_from(image, sections_at + i * entry) for i in range(count)]
+    sizes: dict[str, int] = {}
+    for _, kind, _, _, start, length, link, _, _, each in sections:
+        if kind != _SYMBOL_TABLE:
+            continue
+        names = sections[link][4]
+        for name, _, _, _, _, size in _SYMBOL.iter_unpack(image[start : start + length - length % (each or 24)]):
+            text = image[names + name : image.index(b"\0", names + name)]
+            if size and text:
+                sizes[text.decode()] = size
+    return sizes
 
 
 def compile_images(sources: Sequence[KernelSource]) -> list[tuple[list[str], bytes]]:
