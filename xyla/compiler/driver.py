@@ -15,6 +15,7 @@ from xyla.buffers.assignment import BufferAssignment
 from xyla.buffers.pipeline import assign_buffers
 from xyla.codegen.kernel import KernelSpec
 from xyla.compiler.alarm import slow_operation
+from xyla.compiler.dynamic import is_dynamic, make_static
 from xyla.compiler.handlers import as_one_call, module_unit
 from xyla.compiler.optimise import DEFAULT, Optimised, optimise
 from xyla.compiler.units import unit_of, unit_stats
@@ -27,16 +28,15 @@ from xyla.lowering.lmhlo_to_rt import Lowered
 from xyla.lowering.units import HandlerUnit, Unit
 from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
+from xyla.runtime.dynamic import DynamicExecutable, Interface
 from xyla.runtime.executable import Executable
 from xyla.runtime.objects import KernelSource, default_store
 from xyla.runtime.program import Deferred, Program
-from xyla.support.status import unimplemented
+from xyla.support.status import Status, XylaError, unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
 from xyla.targets.cpu.sharing import can_share
 
 Hook = Callable[[Module], None]
-
-_RESIZERS = frozenset({ops.SET_DIMENSION_SIZE, ops.DYNAMIC_RESHAPE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,22 @@ class Compilation:
         self._units: dict[Instruction, Unit] = {}
         verify(module)
         _refuse_what_cannot_run(module)
+        self._interface: Interface | None = None
+        self._why_evaluated = ""
+        if is_dynamic(module):
+            self._pad()
+
+    def _pad(self) -> None:
+        """Makes a module with dynamic dimensions static, if that can be done; else it is evaluated whole."""
+        try:
+            self.source, self._interface = make_static(self.source, self.options.fp)
+        except XylaError as error:
+            if error.status is not Status.UNIMPLEMENTED:
+                raise
+            root = self.source.entry.root
+            if root.shape.is_dynamic:
+                raise unimplemented(f"module {self.source.name!r} returns {root.shape}: {error.message}") from None
+            self._why_evaluated = f"dimensions of dynamic size: {error.message}"
 
     @cached_property
     def _optimised(self) -> Optimised:
@@ -92,9 +108,9 @@ class Compilation:
     def _prepared(self) -> Module:
         """The module to assign buffers to, which nobody else holds."""
         module = agree(self.optimised)
-        if _is_dynamic(module):
+        if self._why_evaluated:
             whole = as_one_call(module)
-            self._units[whole.entry.root] = module_unit(module, "dimensions of dynamic size")
+            self._units[whole.entry.root] = module_unit(module, self._why_evaluated)
             return whole
         if module is self.source:
             module = rewriter.clone_module(module)
@@ -157,7 +173,10 @@ class Compilation:
         done = self._optimised
         stats.pass_times, stats.rewrites, stats.passes_ms = done.pass_times, done.rewrites, done.total_ms
         stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
-        executable = Executable(lowered.program, [k.address for k in kernels], stats, store, lowered.sources)
+        kind = Executable if self._interface is None else DynamicExecutable
+        executable = kind(lowered.program, [k.address for k in kernels], stats, store, lowered.sources)
+        if isinstance(executable, DynamicExecutable) and self._interface is not None:
+            executable.interface = self._interface
         executable.report = Deferred(assignment.stats.describe)
         if self.options.embed_ir:
             executable.ir_text = "\n".join(source.text() for source in lowered.sources)
@@ -187,20 +206,10 @@ def compile_module(
     return Compilation(module, CompileOptions(passes, fp, Path(dump_to) if dump_to else None)).executable
 
 
-def _is_dynamic(module: Module) -> bool:
-    """Whether an array's size is known at run time only (a set-dimension-size may hide behind a static shape)."""
-    return any(inst.shape.is_dynamic or inst.op in _RESIZERS for inst in module.instructions())
-
-
 def _refuse_what_cannot_run(module: Module) -> None:
     for inst in module.instructions():
         if any(leaf.is_buffer for _, leaf in inst.shape.leaves()):
             raise unimplemented(f"%{inst.name} of shape {inst.shape}: buffers are not compiled yet", span=inst.span)
-    if module.entry.root.shape.is_dynamic:
-        raise unimplemented(
-            f"module {module.name!r} returns {module.entry.root.shape}: results of dynamic size are not compiled yet",
-            span=module.entry.root.span,
-        )
 
 
 def _dump(folder: Path, module: Module, sources: list[KernelSource]) -> None:

@@ -16,6 +16,7 @@ from xyla.hlo.module import Instruction
 from xyla.lowering import lmhlo
 from xyla.lowering.lmhlo_reader import parse as parse_lmhlo
 from xyla.lowering.lmhlo_to_rt import Lowered, Options, lower
+from xyla.lowering.lmhlo_verify import verify
 from xyla.lowering.rt_reader import parse_program
 from xyla.lowering.units import Unit
 from xyla.runtime.executable import Executable
@@ -71,7 +72,9 @@ class TextCompilation:
     def lowered(self) -> Lowered:
         """The runtime program with its kernels' sources."""
         if self.kind == LMHLO:
-            return lower(self.lmhlo, self._unit, self.options)
+            lowered = lower(self.lmhlo, self._unit, self.options)
+            verify(self.lmhlo)
+            return lowered
         program = parse_program(self.text, self.name)
         units = [self._kernel(program, i) for i in range(len(program.kernel_names))]
         return Lowered(program, [u.source for u in units], [("", u) for u in units])
