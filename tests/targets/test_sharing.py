@@ -121,6 +121,13 @@ def test_several_results_are_computed_before_any_is_stored() -> None:
     assert check_all(FUSED.format(body=body, shape="(f32[64,33], f32[64,33], s32[64,33])")) == 6
 
 
+def test_results_of_two_loops_are_left_alone() -> None:
+    """The second loop reads what the first would have written over."""
+    body = PARAMETERS + """n = f32[64,33] negate(x)  r = f32[33,64] reshape(x)
+  ROOT t = (f32[64,33], f32[33,64]) tuple(n, r)"""
+    assert check_all(FUSED.format(body=body, shape="(f32[64,33], f32[33,64])")) == 0
+
+
 def test_fusions_that_look_elsewhere_are_left_alone() -> None:
     for line in ("ROOT v = f32[64,33] reverse(x), dimensions={0}",
                  "d = f32[33,64] transpose(x), dimensions={1,0}  ROOT v = f32[64,33] reshape(d)",
