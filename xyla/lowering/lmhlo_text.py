@@ -251,7 +251,7 @@ class _FunctionPrinter:
             return found
         argument = f"%arg{view.slice.allocation}"
         source = argument_type(self.function.arguments[view.slice.allocation])
-        if view.slice.offset == 0 and source == type_:
+        if source == type_:
             return argument
         if source.element != bytes_memref(0).element:
             return self._recast(view, argument, source, indent)
