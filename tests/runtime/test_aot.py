@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xyla
 from tests.runtime.programs import ADD, F32, S32, Array, Maker, of, python_call, sum_program
 from tests.runtime.test_engines import counting_loop, doubling_dag
 from xyla.clients.api import load_executable
+from xyla.clients.cli.main import main
 from xyla.runtime import aot, aot_codec, custom_calls
 from xyla.runtime.custom_calls import CallContext, Handler
 from xyla.runtime.executable import Executable
@@ -115,6 +117,23 @@ def test_attributes_of_custom_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     np.testing.assert_array_equal(loaded(X)[0], X * 2)
     assert seen[-1] == step
     assert [type(v) for v in seen[-1].attributes.values()] == [type(v) for v in attributes.values()]
+
+
+DYNAMIC = """HloModule m
+ENTRY e {
+  x = f32[<=8] parameter(0)
+  ROOT y = f32[<=8] add(x, x)
+}
+"""
+
+
+def test_programs_of_dynamic_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "d.xyla"
+    xyla.compile(DYNAMIC).save(path)
+    loaded = load_executable(path)
+    for size in (0, 3, 8):
+        np.testing.assert_array_equal(loaded(np.full(size, 4, np.float32))[0], np.full(size, 8, np.float32))
+    assert main(["run", str(path), "--random-args", "0"]) == 0
 
 
 def test_values_that_are_equal_and_of_other_types_stay_apart() -> None:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from xyla.runtime import aot_codec
 from xyla.runtime.custom_calls import find
+from xyla.runtime.dynamic import DynamicExecutable, Interface
 from xyla.runtime.engine_native import support_sources
 from xyla.runtime.executable import Executable, Stats
 from xyla.runtime.llvm_compile import Host, host
@@ -40,7 +41,7 @@ _HEAD = struct.Struct("<8sQ32sQ")
 _CHECKED_FROM = 48
 _ALIGN = 64
 # Of the object code's and the program's form: raise it when either changes without the version.
-FORMAT = 1
+FORMAT = 2
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -61,7 +62,7 @@ def save(executable: Executable, path: str | os.PathLike[str]) -> None:
     images = compile_images(list(sources.values()))
     parts, constants = aot_codec.encode(program)
     blobs = [*(image for _, image in images), *(c.tobytes() for c in constants)]
-    header = _header(parts, list(sources), [len(b) for b in blobs], len(images), executable.stats)
+    header = _header(parts, list(sources), [len(b) for b in blobs], len(images), executable)
     _write(Path(path), _assemble(json.dumps(header).encode(), blobs))
 
 
@@ -74,8 +75,11 @@ def _check_calls(program: Program) -> None:
             )
 
 
-def _header(parts: Any, symbols: list[str], sizes: list[int], num_images: int, stats: Stats) -> dict[str, Any]:
+def _header(
+    parts: Any, symbols: list[str], sizes: list[int], num_images: int, executable: Executable
+) -> dict[str, Any]:
     here = host()
+    interface = executable.interface if isinstance(executable, DynamicExecutable) else None
     return {
         "format": FORMAT,
         "version": __version__,
@@ -86,7 +90,8 @@ def _header(parts: Any, symbols: list[str], sizes: list[int], num_images: int, s
         "sizes": sizes,
         "images": num_images,
         "program": parts,
-        "stats": asdict(stats),
+        "interface": None if interface is None else [interface.arguments, interface.results],
+        "stats": asdict(executable.stats),
     }
 
 
@@ -157,9 +162,19 @@ def _built(
         prepare(program)
     store = default_store()
     kernels = store.adopt(images, symbols)
-    loaded = Executable(program, [kernels[i].address for i in wanted], stats, keep_alive=store)
+    addresses, interface = [kernels[i].address for i in wanted], header["interface"]
+    if interface is None:
+        loaded = Executable(program, addresses, stats, keep_alive=store)
+    else:
+        loaded = DynamicExecutable(program, addresses, stats, keep_alive=store)
+        loaded.interface = Interface(*map(_tuples, interface))
     loaded.saved = contents
     return loaded
+
+
+def _tuples(value: Any) -> Any:
+    """Lists as tuples, all the way in."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def is_saved(head: bytes) -> bool:

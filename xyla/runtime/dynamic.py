@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from xyla.runtime.executable import Executable
 from xyla.runtime.run_options import DEFAULT_OPTIONS, RunOptions
-from xyla.support.status import invalid, unimplemented
+from xyla.support.status import invalid
 
 Array = npt.NDArray[Any]
 
@@ -61,10 +61,6 @@ class DynamicExecutable(Executable):
             sizes += [np.array(array.shape[d], np.int32) for d in dynamic]
         results = super().execute([*given, *sizes], options, donate=donate, **how)
         return [_cut(r, found, results) for r, found in zip(results, self.interface.results, strict=False)]
-
-    def save(self, path: Any) -> None:
-        """Programs of dynamic sizes are not saved: UNIMPLEMENTED."""
-        raise unimplemented(f"saving {self.program.name}: its arguments or results have dynamic sizes")
 
     def _padded(self, number: int, array: Array, dynamic: tuple[int, ...]) -> Array:
         """An array in the upper corner of one of the bounds' dimensions."""

@@ -131,7 +131,7 @@ def _loaded(options: Options) -> Subject | None:
     if options.engine == "reference":
         raise invalid(f"{options.file} is no HLO: the reference engine needs the program itself")
     executable = below.executable if below is not None else load_executable(options.file)
-    return Subject(parameter_shapes(executable.program), lambda args: executable(*args), executable)
+    return Subject(parameter_shapes(executable), lambda args: executable(*args), executable)
 
 
 def _watch(subject: Subject, options: Options) -> Watch:

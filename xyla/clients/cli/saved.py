@@ -6,7 +6,8 @@ from pathlib import Path
 
 from xyla.hlo.shape import Shape
 from xyla.runtime.aot import MAGIC, is_saved
-from xyla.runtime.program import Program
+from xyla.runtime.dynamic import DynamicExecutable
+from xyla.runtime.executable import Executable
 from xyla.support.dtypes import by_numpy
 
 
@@ -19,6 +20,9 @@ def is_saved_file(file: str) -> bool:
         return path.suffix == ".xyla" or is_saved(stream.read(len(MAGIC)))
 
 
-def parameter_shapes(program: Program) -> list[Shape]:
-    """The shapes of a program's arguments, one a leaf."""
-    return [Shape.array(by_numpy(a.type.dtype), a.type.dims) for a in program.arguments]
+def parameter_shapes(executable: Executable) -> list[Shape]:
+    """The shapes of an executable's arguments, one a leaf; the bounds of dynamic ones."""
+    arguments = executable.program.arguments
+    if isinstance(executable, DynamicExecutable):
+        arguments = arguments[: len(executable.interface.arguments)]
+    return [Shape.array(by_numpy(a.type.dtype), a.type.dims) for a in arguments]
