@@ -32,7 +32,10 @@ Color = Callable[[Value], int]
 
 
 class Kind(Enum):
-    """Who provides an allocation's memory, and for how long."""
+    """Who provides an allocation's memory, and for how long.
+
+    None is THREAD_LOCAL here: what a unit of work needs for itself is scratch, or on its stack.
+    """
 
     PARAMETER = "parameter"  # the caller's array
     CONSTANT = "constant"  # shared by all runs
@@ -373,8 +376,7 @@ class _Assigner:
     ) -> None:
         """Packs what lives in one region and lays it above what the heap holds."""
         pieces = [Piece(b.size, tuple(b.lives)) for b in buffers]
-        timeline = self.ranges.timeline
-        pieces += [Piece(size, ((timeline.start(inst), timeline.end(inst)),)) for inst, size in scratch]
+        pieces += [Piece(size, (self.ranges.works(inst),)) for inst, size in scratch]
         found: Packing = pack(pieces, heap.alignment)
         base = heap.size
         for buffer, offset in zip(buffers, found.offsets, strict=False):

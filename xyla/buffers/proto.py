@@ -1,4 +1,4 @@
-"""An assignment as a BufferAssignmentProto, as XLA's tools read it."""
+"""An assignment as protos that XLA's tools read: a BufferAssignmentProto, alone or beside its module."""
 
 from __future__ import annotations
 
@@ -8,14 +8,29 @@ from xyla.analysis.dataflow import Value
 from xyla.buffers.assignment import Allocation, BufferAssignment, Kind
 from xyla.buffers.profile import Profile
 from xyla.formats.hlo_proto import hlo_pb2 as pb
+from xyla.formats.hlo_proto.writer import write_module
 from xyla.hlo.module import Instruction
 from xyla.hlo.shape import Shape
 
 
-def to_proto(assignment: BufferAssignment, ids: Mapping[Instruction, int] | None = None) -> pb.BufferAssignmentProto:
-    """The assignment as a message. `ids`: instruction ids in the HloProto it goes with (default: their own)."""
+def to_hlo_proto(assignment: BufferAssignment) -> pb.HloProto:
+    """The scheduled module and its buffers in one HloProto. Raises UNIMPLEMENTED for what protos cannot hold."""
+    proto = write_module(assignment.module)
+    written: dict[Instruction, pb.HloInstructionProto] = {}
+    # The writer's order: callees first, each computation in its own order.
+    computations = zip(assignment.module.computation_post_order(), proto.hlo_module.computations, strict=True)
+    for comp, made in computations:
+        written.update(zip(comp.post_order(), made.instructions, strict=True))
+    proto.buffer_assignment.CopyFrom(to_proto(assignment, written))
+    return proto
+
+
+def to_proto(
+    assignment: BufferAssignment, written: Mapping[Instruction, pb.HloInstructionProto] | None = None
+) -> pb.BufferAssignmentProto:
+    """The assignment as a message. `written`: the instructions of the HloProto it goes with, for names and ids."""
     proto = pb.BufferAssignmentProto()
-    locate = _Locator(ids)
+    locate = _Locator(written or {})
     colors = {v: a.color for a in assignment.allocations for v in a.values}
     for value in assignment.dataflow.all_values:
         made = proto.logical_buffers.add(id=value.id, size=value.size, color=colors[value])
@@ -37,13 +52,14 @@ def to_proto(assignment: BufferAssignment, ids: Mapping[Instruction, int] | None
 class _Locator:
     """Fills in where a value is defined; remembers the shape indices of leaves."""
 
-    def __init__(self, ids: Mapping[Instruction, int] | None) -> None:
-        self._ids = ids
+    def __init__(self, written: Mapping[Instruction, pb.HloInstructionProto]) -> None:
+        self._written = written
         self._indices: dict[Shape, list[tuple[int, ...]]] = {}
 
     def __call__(self, proto: pb.LogicalBufferProto.Location, inst: Instruction, leaf: int) -> None:
-        proto.instruction_name = inst.name
-        proto.instruction_id = inst.id if self._ids is None else self._ids[inst]
+        written = self._written.get(inst)
+        proto.instruction_name = inst.name if written is None else written.name
+        proto.instruction_id = inst.id if written is None else written.id
         indices = self._indices.get(inst.shape)
         if indices is None:
             indices = self._indices[inst.shape] = [index for index, _ in inst.shape.leaves()]

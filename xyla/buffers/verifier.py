@@ -290,7 +290,7 @@ class _Replay:
 
     def _call(self, inst: Instruction) -> Nested:
         (callee,) = inst.called
-        if inst.op is ops.ASYNC_START and _is_awaited(inst):
+        if inst.op is ops.ASYNC_START and _is_awaited(inst) and self.graph.goes_on(inst):
             self.pending[inst] = _Pending(inst, self.written[callee], self._reads(inst))
         if self.graph.is_shared(callee):
             self._shared_call(inst, callee, inst.operands)

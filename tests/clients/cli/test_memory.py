@@ -8,6 +8,7 @@ import pytest
 
 from xyla.clients.cli.main import main
 from xyla.clients.cli.memory import parse_size
+from xyla.formats.hlo_proto import hlo_pb2 as pb
 from xyla.support.status import XylaError
 
 PROGRAM = """
@@ -58,6 +59,18 @@ def test_dumps(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert sorted(p.name for p in (tmp_path / "d").iterdir()) == [
         "demo-buffer-assignment.txt", "demo-live-range.txt", "demo-memory-usage-report.txt",
     ]  # fmt: skip
+
+
+def test_the_dumped_proto_is_the_program_with_its_buffers(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, program, "--passes=none", "--dump-to", str(tmp_path), "--dump-proto")[0] == 0
+    proto = pb.HloProto.FromString((tmp_path / "demo.hlo.pb").read_bytes())
+    names = {i.id: i.name for c in proto.hlo_module.computations for i in c.instructions}
+    buffers = proto.buffer_assignment.logical_buffers
+    assert [b.defined_at.instruction_name for b in buffers] == [names[b.defined_at.instruction_id] for b in buffers]
+    assert main(["opt", str(tmp_path / "demo.hlo.pb"), "--verify"]) == 0
+    assert "is_scheduled=true" in capsys.readouterr().out
 
 
 def test_bad_input(program: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,7 @@ class Options:
     fp: str
     most: int
     dump_to: Path | None
+    dump_proto: bool
 
 
 def memory(
@@ -50,11 +51,14 @@ def memory(
     dump_to: Annotated[
         Path | None, typer.Option(help="Write buffer-assignment, live-range and memory-usage-report files here.")
     ] = None,
+    dump_proto: Annotated[
+        bool, typer.Option(help="With --dump-to: also NAME.hlo.pb, module and buffers, as XLA's tools read it.")
+    ] = False,
     source: FromOption = None,
 ) -> None:
     """Show how much memory a run needs and when, what is alive at the peak, and what would reduce it."""
     bytes_ = None if limit is None else parse_size(limit)
-    options = Options(file, source.value if source else None, bytes_, passes, fp.value, most, dump_to)
+    options = Options(file, source.value if source else None, bytes_, passes, fp.value, most, dump_to, dump_proto)
     raise typer.Exit(execute(options))
 
 
@@ -80,6 +84,10 @@ def execute(options: Options) -> int:
     if options.dump_to is not None:
         stem = re.sub(r"[^\w.-]", "_", found.module.name)[:100]
         write_dumps(options.dump_to, stem, found)
+        if options.dump_proto:
+            from xyla.buffers.proto import to_hlo_proto
+
+            (options.dump_to / f"{stem}.hlo.pb").write_bytes(to_hlo_proto(found).SerializeToString(deterministic=True))
     profile = Profile(found)
     needed = found.stats.total
     _print(profile, options.most)
