@@ -93,7 +93,11 @@ def replace_uses(old: Instruction, new: Instruction, where: Callable[[Instructio
         return
     for user in [u for u in old.users if where is None or where(u)]:
         uses = old.users.pop(user)
-        user.operands = tuple(new if o is old else o for o in user.operands)
+        operands = user.operands
+        for _ in range(uses):  # a user may have very many operands: they are copied as a whole
+            at = operands.index(old)
+            operands = (*operands[:at], new, *operands[at + 1 :])
+        user.operands = operands
         new.users[user] = new.users.get(user, 0) + uses
     if where is None and old.is_root:
         old.parent.set_root(new)

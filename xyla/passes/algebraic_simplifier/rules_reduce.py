@@ -46,9 +46,11 @@ def combined(rw: Rewrite, op: OpDef[Any], x: Instruction, init: Instruction) -> 
     return rw.binary(op, x, broadcast(rw, init, (), x.shape))
 
 
-def _simple(inst: Instruction) -> OpDef[Any] | None:
-    """The op of a reduction of one array."""
+def _simple(inst: Instruction, below: OpDef[Any] | None = None) -> OpDef[Any] | None:
+    """The op of a reduction of one array (which `below` makes, if that is given)."""
     if len(inst.operands) != 2 or not inst.shape.is_array:
+        return None
+    if below is not None and inst.operands[0].op is not below:
         return None
     op = reducer(inst.called[0])
     same = inst.operands[0].shape.element_type is inst.operands[1].shape.element_type
@@ -69,17 +71,20 @@ def reduce_empty(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 def reduce_of_ones(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(x, v) = op(reshape(x), v), along dimensions of size 1."""
-    op, x = _simple(inst), inst.operands[0]
-    if op is None or any(x.shape.dims[d] != 1 for d in inst.attrs.dimensions):
+    x = inst.operands[0]
+    if any(x.shape.dims[d] != 1 for d in inst.attrs.dimensions):
+        return None
+    op = _simple(inst)
+    if op is None:
         return None
     return combined(rw, op, reshape(rw, x, inst.shape.dims), inst.operands[1])
 
 
 def reduce_drops_ones(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(x) = reduce(reshape(x)), reduced dimensions of size 1 dropped."""
-    op, x = _simple(inst), inst.operands[0]
+    x = inst.operands[0]
     ones = [d for d in inst.attrs.dimensions if x.shape.dims[d] == 1]
-    if op is None or not ones or len(ones) == len(inst.attrs.dimensions):
+    if not ones or len(ones) == len(inst.attrs.dimensions) or _simple(inst) is None:
         return None
     own = kept(x.shape.rank, ones)
     at = {d: i for i, d in enumerate(own)}
@@ -91,8 +96,8 @@ def reduce_drops_ones(inst: Instruction, rw: Rewrite) -> Instruction | None:
 @logical
 def reduce_transpose(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(transpose(x)) = reduce(x), transposed where the kept dimensions change places."""
-    op, x = _simple(inst), inst.operands[0]
-    if op is None or x.op is not ops.TRANSPOSE:
+    x = inst.operands[0]
+    if _simple(inst, ops.TRANSPOSE) is None:
         return None
     perm = x.attrs.dimensions
     dims = tuple(sorted(perm[d] for d in inst.attrs.dimensions))
@@ -105,8 +110,8 @@ def reduce_transpose(inst: Instruction, rw: Rewrite) -> Instruction | None:
 @logical
 def reduce_reshape(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(reshape(x)) = reduce(x), where the kept dimensions pass through the reshape unchanged."""
-    op, x = _simple(inst), inst.operands[0]
-    if op is None or x.op is not ops.RESHAPE or 0 in x.shape.dims or x.operands[0].shape.dynamic:
+    x = inst.operands[0]
+    if _simple(inst, ops.RESHAPE) is None or 0 in x.shape.dims or x.operands[0].shape.dynamic:
         return None
     base = x.operands[0]
     through = [_place(x.shape.dims, base.shape.dims, d) for d in kept(x.shape.rank, inst.attrs.dimensions)]
@@ -136,8 +141,8 @@ def _place(after: Sequence[int], before: Sequence[int], dim: int) -> int | None:
 
 def reduce_reduce(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(reduce(x, v), w) = reduce(x, op(v, w)) over both, where v is neutral or added to a single row."""
-    op, x = _simple(inst), inst.operands[0]
-    if op is None or x.op is not ops.REDUCE or _simple(x) is not op or not single_user(x):
+    op, x = _simple(inst, ops.REDUCE), inst.operands[0]
+    if op is None or _simple(x) is not op or not single_user(x):
         return None
     init = x.operands[1]
     neutral = is_identity(op, init) or (op is ops.ADD and either_zero(init))
@@ -178,7 +183,7 @@ def _reduced(inst: Instruction, small: Instruction, dims: list[int], rw: Rewrite
 @logical
 def reduce_broadcast(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(broadcast(x)) = broadcast(reduce(x)), where copies do not count: none are reduced, or op(x, x) = x."""
-    op, found = _simple(inst), _split_broadcast(inst)
+    op, found = _simple(inst, ops.BROADCAST), _split_broadcast(inst)
     if op is None or found is None:
         return None
     small, dims, places, count = found
@@ -190,7 +195,7 @@ def reduce_broadcast(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 
 def _counted_sum(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    op, found = _simple(inst), _split_broadcast(inst)
+    op, found = _simple(inst, ops.BROADCAST), _split_broadcast(inst)
     if op is not ops.ADD or found is None or inst.shape.element_type.is_complex:
         return None
     small, dims, places, count = found
@@ -243,8 +248,8 @@ def _row(x: Instruction, dims: Sequence[int], sizes: Sequence[int]) -> Literal |
 @logical
 def reduce_pad(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce(pad(x, v), w) = reduce(x, w), where only reduced dimensions grow and v changes no result."""
-    op, x = _simple(inst), inst.operands[0]
-    if op is None or x.op is not ops.PAD or x.operands[0].shape.num_elements == 0:
+    op, x = _simple(inst, ops.PAD), inst.operands[0]
+    if op is None or x.operands[0].shape.num_elements == 0:
         return None
     value, init = x.operands[1], inst.operands[1]
     # A sum that starts at +0 is never -0, so that zeros of either sign add nothing to it.
@@ -263,8 +268,8 @@ def reduce_pad(inst: Instruction, rw: Rewrite) -> Instruction | None:
 
 
 def _reduce_concatenate(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    op, x = _simple(inst), inst.operands[0]
-    if op is None or x.op is not ops.CONCATENATE or x.attrs.dimension not in inst.attrs.dimensions:
+    op, x = _simple(inst, ops.CONCATENATE), inst.operands[0]
+    if op is None or x.attrs.dimension not in inst.attrs.dimensions:
         return None
     if not single_user(x) or any(not o.shape.same_dims(x.operands[0].shape) for o in x.operands):
         return None
@@ -292,8 +297,8 @@ def reduce_concatenate_floats(inst: Instruction, rw: Rewrite) -> Instruction | N
 @when("supports_non_canonical_dots")
 def reduce_batch_dot(inst: Instruction, rw: Rewrite) -> Instruction | None:
     """reduce-add(dot(x, y), 0) over batch dimensions = dot(x, y) contracting them."""
-    op, x = _simple(inst), inst.operands[0]
-    if op is not ops.ADD or x.op is not ops.DOT or not single_user(x) or x.attrs.sparsity:
+    op, x = _simple(inst, ops.DOT), inst.operands[0]
+    if op is not ops.ADD or not single_user(x) or x.attrs.sparsity:
         return None
     a, gone = x.attrs, set(inst.attrs.dimensions)
     wide = x.shape.element_type in (x.operands[0].shape.element_type, x.operands[1].shape.element_type)
