@@ -251,16 +251,12 @@ class _Replay:
         self._write_all(results, inst)
 
     def _finish(self, done: Instruction) -> None:
-        """What was started is over: its results are there, and what it read may change."""
+        """What was started is over: what it read may change. Whoever wants its results reads them later."""
         start = done.operands[0]
         while start.op is ops.ASYNC_UPDATE:
             start = start.operands[0]
         self.pending.pop(start, None)
-        for value in self._leaves(done):
-            if value.instruction is done:
-                self._write_all([value], done)
-            else:
-                self._read(value, done)
+        self._write_all([v for v in self.dataflow.defines(done) if v is not None], done)
 
     def _reads(self, inst: Instruction) -> Writes:
         """The memory of an instruction's operands."""
