@@ -37,17 +37,21 @@ class Rewritten:
 def rewrites(pass_: Pass, module: Module, fp: Fp) -> list[Rewritten]:
     """Every rewrite that a pass makes on a copy of `module`, each in the entry computation."""
     copy = rewriter.clone_module(module)
-    stages: list[Module] = []
+    stages: dict[int, Module] = {}  # by number: one that is taken back gives its number to the next
     log = io.StringIO()
-    control = RewriteControl(log=log, watch=lambda *_: stages.append(rewriter.clone_module(copy)))
+
+    def watch(number: int, *_: object) -> None:
+        stages[number] = rewriter.clone_module(copy)
+
+    control = RewriteControl(log=log, watch=watch)
     context = PassContext(fp, control, pass_.name)
     pass_.run(copy, context)
     context.flush()
-    stages.append(copy)
     entries = [e for e in map(json.loads, log.getvalue().splitlines()) if "refused" not in e]
+    stages[len(entries) + 1] = copy
     return [
-        Rewritten(e["rule"], before, _name(e["old"]), after, _name(e["new"]))
-        for e, before, after in zip(entries, stages, stages[1:], strict=False)
+        Rewritten(e["rule"], stages[n], _name(e["old"]), stages[n + 1], _name(e["new"]))
+        for n, e in enumerate(entries, 1)
     ]
 
 
