@@ -40,13 +40,12 @@ class ConditionalCodeMotion(Pass):
     name: ClassVar[str] = "conditional-code-motion"
 
     def run(self, module: Module, ctx: PassContext) -> bool:
-        """Inner conditionals first; an op leaves each conditional once. Linear."""
+        """Inner conditionals first; an op enters and leaves each conditional once. Linear."""
         changed = False
         for comp in module.computation_post_order():
             for inst in [i for i in comp.post_order() if i.op is ops.CONDITIONAL]:
-                while _move_out(inst, ctx) or _move_in(inst, ctx):
+                while _move_out(inst, ctx) or _move_in(inst, ctx) or sink_operands(inst, ctx):
                     changed = True
-                changed |= sink_operands(inst, ctx)
         return changed
 
 

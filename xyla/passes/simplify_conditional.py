@@ -15,7 +15,7 @@ from xyla.passes.inlining import copy_body, drop_if_dead, own, sweep
 from xyla.passes.loops import is_alive
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
-from xyla.passmgr.rules import erase_dead
+from xyla.passmgr.rules import erase_dead, has_effect
 from xyla.support.dtypes import PRED
 
 # Beside element-wise ops, what a branch may hold to be run whether or not it is taken.
@@ -71,10 +71,14 @@ class _Scan:
             return False
         if any(key == "_scheduling_group_id" for key, _ in inst.frontend_attributes):
             return False
+        if not inst.users and not inst.is_root and not has_effect(inst):
+            return False  # dead code elimination takes all of it
         if self._take_branch(inst):
             return True
         changed = self._merge_results(inst)
         changed |= self._drop_results(inst)
+        if not is_alive(inst):  # none of its results was read
+            return True
         changed |= self._drop_operands(inst)
         return self._select(inst) or changed
 
@@ -162,6 +166,12 @@ class _Scan:
         used = sorted({u.attrs.index for u in inst.users if u.users or u.is_root})
         if len(used) == len(inst.shape.tuple_shapes) or not self.ctx.permit("unused-branch-results", inst):
             return False
+        if not used and not has_effect(inst):
+            called = inst.called
+            erase_dead(list(inst.users))
+            for comp in called:
+                drop_if_dead(comp)
+            return True
         own(inst)
         for comp in inst.called:
             _narrow_root(comp, used)
