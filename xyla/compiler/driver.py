@@ -12,6 +12,7 @@ from time import perf_counter
 
 from xyla.analysis.call_graph import control_instructions
 from xyla.buffers.assignment import BufferAssignment
+from xyla.buffers.dump import write_dumps
 from xyla.buffers.pipeline import assign_buffers
 from xyla.codegen.kernel import KernelSpec
 from xyla.compiler.alarm import slow_operation
@@ -30,6 +31,7 @@ from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
 from xyla.runtime.dynamic import DynamicExecutable, Interface
 from xyla.runtime.executable import Executable
+from xyla.runtime.listing import listing
 from xyla.runtime.objects import KernelSource, default_store
 from xyla.runtime.program import Deferred, Program
 from xyla.support.status import Status, XylaError, unimplemented
@@ -164,7 +166,7 @@ class Compilation:
     def _compiled(self) -> Executable:
         lowered, assignment = self.lowered, self.assignment
         if self.options.dump_to is not None:
-            _dump(self.options.dump_to, assignment.module, lowered.sources)
+            _dump(self.options.dump_to, assignment, lowered)
         store = default_store()
         hits = store.stats.disk_hits + store.stats.reused
         kernels = store.load(lowered.sources)
@@ -212,10 +214,11 @@ def _refuse_what_cannot_run(module: Module) -> None:
             raise unimplemented(f"%{inst.name} of shape {inst.shape}: buffers are not compiled yet", span=inst.span)
 
 
-def _dump(folder: Path, module: Module, sources: list[KernelSource]) -> None:
-    """Writes `<module>.before_lowering.txt` and one `<kernel>.ll` a kernel."""
-    folder.mkdir(parents=True, exist_ok=True)
-    stem = re.sub(r"[^\w.-]", "_", module.name)[:100]
-    (folder / f"{stem}.before_lowering.txt").write_text(str(module))
-    for source in sources:
+def _dump(folder: Path, assignment: BufferAssignment, lowered: Lowered) -> None:
+    """Writes the module before lowering, its buffers, the program's steps, and one `<kernel>.ll` a kernel."""
+    stem = re.sub(r"[^\w.-]", "_", assignment.module.name)[:100]
+    write_dumps(folder, stem, assignment)
+    (folder / f"{stem}.before_lowering.txt").write_text(str(assignment.module))
+    (folder / f"{stem}-thunk_schedule.txt").write_text(listing(lowered.program))
+    for source in lowered.sources:
         (folder / f"{stem}.{source.symbol}.ll").write_text(source.text())

@@ -84,6 +84,8 @@ def test_dumps(add: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert main(["run", add, "--random-args", "0"]) == 0
     suffixes = {path.suffix for path in folder.iterdir()}
     assert suffixes == {".txt", ".ll", ".pb"}
+    reports = {path.stem.rpartition("-")[2] for path in folder.glob("*-*.txt")}
+    assert reports == {"assignment", "range", "report", "thunk_schedule"}
     monkeypatch.setenv("XLA_FLAGS", f"--xla_dump_to={tmp_path / 'other'} --xla_dump_hlo_module_re=^mul")
     assert main(["run", add, "--random-args", "0"]) == 0
     assert not (tmp_path / "other").exists()
