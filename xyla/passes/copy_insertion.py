@@ -21,7 +21,7 @@ from xyla.hlo.op_def import Trait
 from xyla.hlo.ops.basic import IndexAttrs
 from xyla.passmgr.base import Pass, register
 from xyla.passmgr.context import PassContext
-from xyla.support.status import internal, unimplemented
+from xyla.support.status import internal, invalid, unimplemented
 
 # What a copy makes room for may need a copy of its own (state that trades places); more rounds than this never happen.
 _ROUNDS = 12
@@ -44,6 +44,10 @@ class CopyInsertion(Pass):
 
     name: ClassVar[str] = "copy-insertion"
     can_share: CanShare = share_elementwise
+
+    def __post_init__(self) -> None:
+        if not callable(self.can_share):
+            raise invalid(f"option 'can_share' of pass 'copy-insertion' is a function, not {self.can_share!r}")
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Near linear in the number of values."""
@@ -155,7 +159,7 @@ class _Inserter:
     def _copy_before_start(self, whole: Instruction, move: Move) -> bool:
         """What a started operation works on is copied before it starts; its result cannot be before it is there."""
         start, leaf = self._producer(whole, move.leaf)
-        if not start.op.has(Trait.ASYNC_START):
+        if not start.op.has(Trait.ASYNC_START) or not self.dataflow.graph.goes_on(start):
             return False
         for number, operand in enumerate(start.operands):
             for i, value in enumerate(self.dataflow.values(operand)):
