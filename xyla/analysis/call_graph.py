@@ -47,7 +47,7 @@ class CallGraph:
     Raises INVALID_ARGUMENT when a computation calls itself.
     """
 
-    __slots__ = ("_depth", "_sites", "control", "module", "regions")
+    __slots__ = ("_depth", "_forks", "_sites", "control", "module", "regions")
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -58,6 +58,10 @@ class CallGraph:
         for comp in reversed(self.control):
             sites = self._sites[comp]
             self._depth[comp] = max((self._depth[s.instruction.parent] + s.in_loop for s in sites), default=0)
+        self._forks: set[Computation] = set()
+        for comp in self.control:
+            if any(i.op in CONTROL_OPS and self._forks_in(i) for i in comp.instructions):
+                self._forks.add(comp)
 
     def _visit(self, entry: Computation) -> list[Computation]:
         """Post order over an explicit stack; records the sites on the way."""
@@ -89,6 +93,18 @@ class CallGraph:
                     self._sites.setdefault(callee, []).append(Site(inst, role))
                     callees.append(callee)
         return callees
+
+    def _forks_in(self, inst: Instruction) -> bool:
+        return inst.op in (ops.WHILE, ops.CONDITIONAL) or any(
+            c in self._forks or self.is_shared(c) for c in inst.called
+        )
+
+    def goes_on(self, start: Instruction) -> bool:
+        """Whether what an async-start begins may go on while other instructions run, until it is waited for.
+
+        A computation with loops, branches or shared functions does not: it is run to its end where it is started.
+        """
+        return not any(c in self._forks or self.is_shared(c) for c in start.called)
 
     def sites(self, comp: Computation) -> tuple[Site, ...]:
         """Where control flow enters `comp`; empty for the entry and for what is not control flow."""

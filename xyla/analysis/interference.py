@@ -140,7 +140,7 @@ class _Replay:
         start = inst.operands[0]
         while start.op is ops.ASYNC_UPDATE:
             start = start.operands[0]
-        if start.op is not ops.ASYNC_START:
+        if start.op is not ops.ASYNC_START or not self.graph.goes_on(start):
             return
         for given in self.dataflow.values(start):
             held = self.holds[self.aliases.set_of(given).id] if given is not None else None

@@ -124,6 +124,11 @@ class LiveRanges:
         segments = self._segments[value.id]
         return segments[0][0], segments[-1][1]
 
+    def works(self, inst: Instruction) -> Segment:
+        """When `inst` may be at work, at its latest until the asynchronous work that it is part of is over."""
+        until = self._until.get(inst.parent)
+        return self.timeline.start(inst), self.timeline.end(inst) if until is None else until[1]
+
     def region(self, value: Value) -> Computation:
         """The region it lives in."""
         return self.timeline.region(value.instruction.parent)
@@ -190,12 +195,14 @@ class LiveRanges:
             outer = until.get(caller.parent)
             if outer is not None:
                 until[comp] = outer
-            elif caller.op is ops.ASYNC_START:
+            elif caller.op is ops.ASYNC_START and self._graph.goes_on(caller):
                 until[comp] = self._done(caller)
         return until
 
     def _done(self, start: Instruction) -> tuple[Computation, int]:
-        # Where it travels on in a tuple, its computation's end has to do.
+        # Where it travels on in a tuple, its computation's end has to do. What nobody waits for is done at once.
+        if not start.users and not start.is_root:
+            return start.parent, self.timeline.end(start)
         return self._wait_for(start) or (start.parent, self.timeline.exit(start.parent))
 
     def _wait_for(self, start: Instruction) -> tuple[Computation, int] | None:
@@ -280,7 +287,7 @@ class LiveRanges:
             if over is not None and not self._taken_over(value):
                 self._reach(self._block[over[0]], over[1], firsts, lasts)
         for inst, _ in value.positions:
-            if inst.op is ops.ASYNC_START and not self._taken_over(value):
+            if inst.op is ops.ASYNC_START and self._graph.goes_on(inst) and not self._taken_over(value):
                 over = self._done(inst)
                 self._reach(self._block[over[0]], over[1], firsts, lasts)
         for comp, tick in self._roots.get(value, ()):

@@ -246,8 +246,10 @@ def has_effect(inst: Instruction) -> bool:
     """Whether an instruction must stay although nothing uses it. Source: HloInstruction::HasSideEffect.
 
     Parameters stay (they are the signature); collectives, feeds, sends and side-effecting custom calls stay; control
-    flow and calls stay when something they call must.
+    flow and calls stay when something they call must, and what waits for started work when the start does.
     """
+    if inst.op.has(Trait.ASYNC_DONE) or inst.op is ops.ASYNC_UPDATE:
+        inst = _waited_for(inst)
     if inst.op is ops.PARAMETER or inst.op.has(Trait.SIDE_EFFECT) or inst.op.has(Trait.COLLECTIVE):
         return True
     if inst.op is ops.CUSTOM_CALL and inst.attrs.custom_call_has_side_effect:
@@ -255,6 +257,14 @@ def has_effect(inst: Instruction) -> bool:
     if not inst.called:
         return False
     return any(effectful(c) for c in inst.called)
+
+
+def _waited_for(inst: Instruction) -> Instruction:
+    """The start that a done or an update waits for; itself when that is further away than through updates."""
+    start = inst
+    while start.op is ops.ASYNC_UPDATE or start.op.has(Trait.ASYNC_DONE):
+        start = start.operands[0]
+    return start if start.op.has(Trait.ASYNC_START) else inst
 
 
 def effectful(comp: Computation) -> bool:
