@@ -80,6 +80,8 @@ def _drop_operands(inst: Instruction, ctx: PassContext) -> bool:
             rewriter.set_operand(user, 0, new)
             rewriter.set_attrs(user, ops.IndexAttrs(keep.index(user.attrs.index)))
     ctx.record(new)
+    # What had to follow one of its results follows the sort.
+    rewriter.move_control_dependencies(inst, new)
     # Gone already if its last reader went as dead code.
     erase_dead([inst, *old])
     return True

@@ -226,7 +226,10 @@ def _install(inst: Instruction, new: Instruction, made: list[Instruction]) -> li
 
 
 def erase_dead(start: Iterable[Instruction]) -> list[tuple[Instruction, ...]]:
-    """Erases unused instructions without effects, then their operands; returns the operands of each erased one."""
+    """Erases unused instructions without effects, then their operands; returns the operands of each erased one.
+
+    What has its place in the order of control stays, but for elements taken out of tuples.
+    """
     work = deque(start)
     freed: list[tuple[Instruction, ...]] = []
     while work:
@@ -234,12 +237,24 @@ def erase_dead(start: Iterable[Instruction]) -> list[tuple[Instruction, ...]]:
         if inst not in inst.parent.instructions or inst.users or inst.is_root or has_effect(inst):
             continue
         if inst.control_predecessors or inst.control_successors:
-            continue
+            if inst.op is not ops.GET_TUPLE_ELEMENT:
+                continue
+            _step_out_of_order(inst)
         operands = inst.operands
         rewriter.erase(inst)
         freed.append(operands)
         work.extend(dict.fromkeys(operands))
     return freed
+
+
+def _step_out_of_order(inst: Instruction) -> None:
+    """What had to follow an instruction that does nothing has to follow what that followed."""
+    for then in inst.control_successors:
+        for first in dict.fromkeys([*inst.operands, *inst.control_predecessors]):
+            rewriter.add_control_dependency(first, then)
+        rewriter.remove_control_dependency(inst, then)
+    for first in inst.control_predecessors:
+        rewriter.remove_control_dependency(first, inst)
 
 
 def has_effect(inst: Instruction) -> bool:
