@@ -1,5 +1,6 @@
 """LMHLO to the runtime program: RUN-line tests, every operation has its rule, programs run from text alone."""
 
+import itertools
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xyla
 from xyla.compiler.from_text import TextCompilation, kind_of
 from xyla.compiler.units import unit_of
 from xyla.formats.hlo_text import parse
@@ -19,6 +21,7 @@ from xyla.runtime.program import ArrayType, GemmStep, Slice
 from xyla.support.status import Status, XylaError
 from xyla.targets.cpu.emit import CpuEmitter
 from xyla.testing import lit
+from xyla.testing.mutate import mutate
 
 FILES = sorted((Path(__file__).parent / "lmhlo_to_rt").glob("*.mlir"))
 F32 = np.dtype(np.float32)
@@ -191,6 +194,113 @@ def test_products_from_text(
     want = np.einsum(subscripts, a.astype(np.float64), b.astype(np.float64)) * scale
     (got,) = run(text, a, b)
     np.testing.assert_array_equal(got.astype(np.float64), want)
+
+
+SIDE_BY_SIDE: dict[str, tuple[str, list[str], list[str], Any]] = {
+    "gemm with a bias": (
+        f'"lmhlo_gpu.gemm_bias"(%a0, %a1, %a2, %r0) {{{PLAIN}, alpha_real = 2.0 : f64, beta = 3.0 : f64}}',
+        ["3x4xf64", "4x5xf64", "3x5xf64"],
+        ["3x5xf64"],
+        lambda a, b, c: [2 * a @ b + 3 * c],
+    ),
+    "convolution": (
+        """"lmhlo_gpu.conv_forward"(%a0, %a1, %r0, %r1) {
+          dimension_numbers = #mhlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, feature_group_count = 1 : i64,
+          padding = dense<[[1, 0]]> : tensor<1x2xi64>, result_scale = 0.5 : f64,
+          backend_config = #lmhlo_gpu.convolution_backend_config<algorithm = 0>}""",
+        ["1x4x1xf64", "2x1x1xf64"],
+        ["1x4x1xf64", "8xui8"],
+        lambda x, w: [0.5 * np.convolve(x[0, :, 0], w[::-1, 0, 0])[:4].reshape(1, 4, 1), np.zeros(8, np.uint8)],
+    ),
+    "transform": (
+        '"lmhlo.fft"(%a0, %r0) {fft_type = #mhlo<fft_type RFFT>, fft_length = dense<6> : tensor<1xi64>}',
+        ["2x6xf64"],
+        ["2x4xcomplex<f64>"],
+        lambda x: [np.fft.rfft(x)],
+    ),
+    "cholesky": (
+        '"lmhlo_gpu.cholesky"(%a0, %r0, %r1, %r2) {is_lower = true}',
+        ["2x2xf64"],
+        ["2x2xf64", "4xui8", "i32"],
+        lambda a: [np.full((2, 2), np.nan), np.zeros(4, np.uint8), 1],
+    ),
+    "solve": (
+        """"lmhlo.triangular_solve"(%a0, %a1, %r0) {left_side = true, lower = true, unit_diagonal = false,
+          transpose_a = #mhlo<transpose NO_TRANSPOSE>}""",
+        ["2x2xf64", "2x3xf64"],
+        ["2x3xf64"],
+        lambda a, b: [np.linalg.solve(np.tril(a), b)],
+    ),
+    "reduction of one device": (
+        """"lmhlo.all_reduce"(%a0, %r0) ({
+          ^bb0(%x: tensor<f64>, %y: tensor<f64>):
+            %s = "mhlo.add"(%x, %y) : (tensor<f64>, tensor<f64>) -> tensor<f64>
+            "mhlo.return"(%s) : (tensor<f64>) -> ()
+          }) {replica_groups = dense<> : tensor<0x0xi64>}""",
+        ["4xf64"],
+        ["4xf64"],
+        lambda x: [x],
+    ),
+    "device": ('"lmhlo.replica_id"(%r0) {}', [], ["ui32"], lambda: [0]),
+    "function of the user's": (
+        """"lmhlo.custom_call"(%a0, %r0) {call_target_name = "test_lmhlo_to_rt.twice", backend_config = "",
+          operand_segment_sizes = array<i32: 1, 1>}""",
+        ["4xf64"],
+        ["4xf64"],
+        lambda x: [2 * x],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+def test_library_calls_run_from_text(name: str) -> None:
+    xyla.register_custom_call("test_lmhlo_to_rt.twice", lambda x: 2 * x)
+    op, operands, results, want = SIDE_BY_SIDE[name]
+    arguments = [f"%a{i}: memref<{t}> {{lmhlo.params = {i} : index}}" for i, t in enumerate(operands)]
+    place = "lmhlo.output_index = dense<{}> : tensor<1xindex>"
+    arguments += [f"%r{i}: memref<{t}> {{{place.format(i)}}}" for i, t in enumerate(results)]
+    types = ", ".join(f"memref<{t}>" for t in (*operands, *results))
+    text = f"""func.func @main({", ".join(arguments)}) {{
+      {op} : ({types}) -> ()
+      "lmhlo.terminator"() : () -> ()
+    }}"""
+    rng = np.random.default_rng(0)
+    given = [rng.standard_normal(a.type.dims).astype(a.type.dtype) for a in compiled(text).program.arguments]
+    if name == "cholesky":
+        given[0] = np.array([[-1.0, 0], [0, 1]])
+    for got, wanted in zip(run(text, *given), want(*given), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_launch_whose_arrays_are_not_those_of_its_instruction_is_refused() -> None:
+    text = exponential()
+    for old, new, message in (
+        ("memref<4xf32>", "memref<8xf32>", "operand 0 is memref<8xf32>, its instruction has memref<4xf32>"),
+        ("memref<4xf32>", "memref<4xf16>", "operand 0 is memref<4xf16>, its instruction has memref<4xf32>"),
+        ("array<i32: 1, 1, 0, 0>", "array<i32: 0, 2, 0, 0>", "0 operands, its instruction has 1"),
+    ):
+        with pytest.raises(XylaError) as error:
+            _ = compiled(text.replace(old, new)).program
+        assert (error.value.status, error.value.span is not None) == (Status.INVALID_ARGUMENT, True)
+        assert message in error.value.message
+
+
+def test_a_product_that_does_not_fit_its_result_is_refused() -> None:
+    with pytest.raises(XylaError, match=r"the product is \[5, 6\], the result \[5, 5\]"):
+        _ = compiled(gemm_text(PLAIN, ("5x4xf32", "4x6xf32", "5x5xf32"))).program
+
+
+def test_damaged_texts_are_refused_without_a_crash() -> None:
+    texts = [path.read_text() for path in FILES]
+    texts += [print_program(compiled(exponential()).program)]
+    for seed, text in itertools.product(range(12), texts):
+        _, damaged = mutate(text.encode(), seed)
+        status = Status.OK
+        try:
+            _ = TextCompilation(damaged.decode("utf-8", "replace"), "damaged").program
+        except XylaError as error:
+            status = error.status
+        assert status is not Status.INTERNAL, damaged
 
 
 def test_a_callee_that_is_missing_is_located() -> None:

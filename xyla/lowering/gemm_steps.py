@@ -5,6 +5,7 @@ from __future__ import annotations
 from xyla.codegen.kernels.gemm import DotDims, product_of
 from xyla.hlo.shape import Layout, Shape
 from xyla.runtime.custom_calls import attributes_of
+from xyla.runtime.library_calls.matrix_products import check_dimensions
 from xyla.runtime.program import ArrayType, CustomCallStep, GemmStep
 from xyla.support import dtypes
 
@@ -34,6 +35,9 @@ def gemm_step(step: CustomCallStep) -> GemmStep | None:
         attributes["rhs_batching_dimensions"],
         attributes["lhs_contracting_dimensions"],
         attributes["rhs_contracting_dimensions"],
+    )
+    check_dimensions(
+        lhs.dims, rhs.dims, (dims.lhs_batch, dims.rhs_batch), (dims.lhs_contracting, dims.rhs_contracting), out.dims
     )
     if shapes[0] is None or shapes[1] is None or shapes[2] is None:
         return None

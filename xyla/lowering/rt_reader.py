@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -55,7 +56,11 @@ def parse_program(text: str, name: str = "<rt>", dialects: Dialects | None = Non
 
 def program_of(module: MlirModule) -> Program:
     """The program of a parsed module. Raises INVALID_ARGUMENT, located."""
-    return _Reader(module).read()
+    reader = _Reader(module)
+    try:
+        return reader.read()
+    except XylaError as error:
+        raise error.located(reader.span(module.op)) from None
 
 
 @dataclass(slots=True)
@@ -114,10 +119,11 @@ class _Reader:
         self._allocations = [*self._arguments(main), *self._on_host()]
         program = Program(self._top.symbol_name or "", self._allocations, [], [], StepList(_text(main, "rt.body")))
         for entry in _dicts(self._top, "rt.kernels"):
-            self._kernels[str(entry["name"])] = len(program.kernel_names)
-            program.kernel_names.append(str(entry["name"]))
+            name = str(entry.get("name", ""))
+            self._kernels[name] = len(program.kernel_names)
+            program.kernel_names.append(name)
             if "hlo" in entry:
-                program.kernel_hlo.append(_deferred(str(entry["hlo"])))
+                program.kernel_hlo.append(Deferred(partial(str, entry["hlo"])))
         program.arguments.extend(self._argument(main, e) for e in _dicts(main, "rt.arguments"))
         program.outputs.extend(self._output(main, e) for e in _dicts(main, "rt.outputs"))
         self._bodies[MAIN] = program.body
@@ -126,8 +132,11 @@ class _Reader:
         return program
 
     def _fault(self, op: Operation, message: str) -> XylaError:
-        span = Span(self._module.source, op.start, op.end) if op.start >= 0 else None
-        return invalid(message, span=span)
+        return invalid(message, span=self.span(op))
+
+    def span(self, op: Operation) -> Span | None:
+        """Where an operation is written."""
+        return Span(self._module.source, op.start, op.end) if op.start >= 0 else None
 
     # -- the interface -----------------------------------------------------------------------------------------
 
@@ -260,7 +269,10 @@ class _Reader:
         for op in operations:
             read = self._operations.get(op.name)
             if read is not None:
-                read(op, state)
+                try:
+                    read(op, state)
+                except XylaError as error:
+                    raise error.located(self.span(op)) from None
             elif not op.name.startswith("arith."):
                 raise self._fault(op, f"a runtime program has no {op.name}")
         self._depth -= 1
@@ -466,10 +478,6 @@ class _Reader:
             on_host = [v for v in made.operands if v in state.loaded]
             value = on_host[0] if on_host else made.operands[0]
         raise self._fault(op, "the selector of a switch must be a number that was copied to the host")
-
-
-def _deferred(text: str) -> Deferred:
-    return Deferred(lambda: text)
 
 
 def _size(kind: MemRefType) -> int:

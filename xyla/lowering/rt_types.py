@@ -69,7 +69,10 @@ def memref_of(t: ArrayType) -> MemRefType:
 
 
 def array_type_of(t: Type) -> ArrayType:
-    """The array that a memref type describes. Raises INVALID_ARGUMENT unless it is static with known strides."""
+    """The array that a memref type describes.
+
+    Raises INVALID_ARGUMENT unless it is static with known strides, UNIMPLEMENTED for gaps between elements.
+    """
     if not isinstance(t, MemRefType) or t.dims is None or any(d < 0 for d in t.dims):
         raise invalid(f"expected a memref of static shape, got {t}")
     dtype = dtype_of(t.element)
@@ -81,7 +84,20 @@ def array_type_of(t: Type) -> ArrayType:
         strides = tuple(int(s) for s in found[1].split(",") if s.strip())
         if len(strides) != len(t.dims):
             raise invalid(f"{t} has {len(t.dims)} dimensions, but {len(strides)} strides")
-    return ArrayType(dtype, t.dims, tuple(s * dtype.itemsize for s in strides))
+    array = ArrayType(dtype, t.dims, tuple(s * dtype.itemsize for s in strides))
+    if t.layout is not None and not _is_dense(array):
+        raise unimplemented(f"{t}: elements that do not lie side by side")
+    return array
+
+
+def _is_dense(t: ArrayType) -> bool:
+    """Whether the strides are those of an order of the dimensions, without gaps."""
+    step = t.dtype.itemsize
+    for d in t.minor_to_major:
+        if t.dims[d] != 1 and t.strides[d] != step and t.num_bytes:
+            return False
+        step *= t.dims[d]
+    return True
 
 
 def bytes_memref(size: int) -> MemRefType:

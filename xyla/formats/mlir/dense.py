@@ -74,6 +74,8 @@ def _decode(attr: DenseAttr) -> Array:
     dims, scalar = shape_of(attr.type)
     et = element_type(scalar)
     count = _product(dims)
+    if _product(tuple(d for d in dims if d)) * et.itemsize >= 1 << 62:
+        raise invalid(f"a constant of shape [{', '.join(map(str, dims))}] is too large for any machine")
     if attr.hex:
         return _decode_hex(attr.body, dims, count, et)
     body = attr.body.strip()

@@ -240,7 +240,8 @@ def _while(p: Parser, op: Operation) -> list[Type]:
     op.regions.append(p.parse_region(op))
     p.expect("do")
     op.regions.append(_terminated(p.parse_region(op), "scf.yield"))
-    _attributes(p, op)
+    if p.accept("attributes"):
+        op.attributes = p.parse_dict()
     return []
 
 

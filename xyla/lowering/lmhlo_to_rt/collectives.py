@@ -17,6 +17,7 @@ from xyla.lowering.units import HandlerUnit
 from xyla.runtime.library_calls.collectives import GroupMode, ReductionKind
 from xyla.runtime.program import Attribute
 
+MAX_DEVICES = 1 << 20
 Groups = tuple[tuple[int, ...], ...]
 _REDUCTIONS = {
     "add": ReductionKind.SUM,
@@ -164,7 +165,9 @@ def _collective_permute(op: lmhlo.CollectivePermute, context: Context) -> None:
         mode, count = GroupMode.CROSS_PARTITION, partitions
         if any(max(p) >= count for p in pairs) and all(max(p) < replicas * partitions for p in pairs):
             mode, count = GroupMode.FLATTENED_ID, replicas * partitions
-    if sorted(pairs) == [(i, i) for i in range(count)]:
+    if count > MAX_DEVICES:
+        raise malformed(op, f"{count} devices, {MAX_DEVICES} are possible")
+    if len(pairs) == count and sorted(pairs) == [(i, i) for i in range(count)]:
         _copies(op, context)
         return
     given = _identity(op, mode, (tuple(range(count)),), context)

@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from xyla.codegen.kernel import KernelSpec
 from xyla.lowering import lmhlo
+from xyla.lowering.arrays import array_type
 from xyla.lowering.lmhlo_to_rt.products import gemm_of_instruction
 from xyla.lowering.lmhlo_to_rt.table import Context, malformed, refuse, rule
-from xyla.lowering.units import HandlerUnit
+from xyla.lowering.rt_types import memref_of
+from xyla.lowering.units import HandlerUnit, Unit
 from xyla.runtime.program import Deferred, GemmCall, KernelStep, Slice
 
 
 @rule(lmhlo.Launch)
 def _launch(op: lmhlo.Launch, context: Context) -> None:
     unit = context.unit_of(op, op.hlo)
+    if op.unit is None:
+        _check_arrays(op, unit)
     match unit:
         case KernelSpec():
             _kernel(op, unit, context)
@@ -27,6 +31,25 @@ def _launch(op: lmhlo.Launch, context: Context) -> None:
             context.out.append(gemm_of_instruction(op, instruction, unit, context))
         case None:
             raise malformed(op, "nothing says what it does")
+
+
+def _check_arrays(op: lmhlo.Launch, unit: Unit | None) -> None:
+    """Text may state anything: the arrays must be those of the instruction, or its kernel would go astray."""
+    inst = op.hlo.instruction
+    for views, shapes, what in (
+        (op.inputs, [o.shape for o in inst.operands], "operand"),
+        (op.outputs, [inst.shape], "result"),
+    ):
+        wanted = [array_type(leaf) for s in shapes for _, leaf in s.leaves() if leaf.is_array]
+        if len(wanted) != len(views):
+            raise malformed(op, f"{len(views)} {what}s, its instruction has {len(wanted)}")
+        for i, (view, kind) in enumerate(zip(views, wanted, strict=True)):
+            if view.type != kind:
+                raise malformed(op, f"{what} {i} is {memref_of(view.type)}, its instruction has {memref_of(kind)}")
+    literals = unit.literals if isinstance(unit, KernelSpec) else ()
+    for view, literal in zip(op.literals, literals, strict=False):
+        if view.slice.size != literal.shape.num_bytes:
+            raise malformed(op, f"a literal has {view.slice.size} bytes, its kernel takes {literal.shape.num_bytes}")
 
 
 def _kernel(op: lmhlo.Launch, unit: KernelSpec, context: Context) -> None:

@@ -12,6 +12,7 @@ from xyla.runtime.program import ArrayType, Attribute, CustomCallStep, Deferred,
 
 # A place among a target's arguments that the call leaves open: an empty buffer.
 HOLE: Typed = (Slice(0, 0, 0), ArrayType(np.dtype(np.int8), (0,), (1,)))
+MAX_ARGUMENTS = 1 << 16
 
 
 @rule(lmhlo.CustomCall)
@@ -47,6 +48,8 @@ def _placed(op: lmhlo.Op, given: tuple[Typed, ...], places: tuple[int, ...], cou
     """The target's arguments or results: those given at their places, holes elsewhere."""
     if len(places) != len(given) or any(not 0 <= p < count for p in places) or len(set(places)) != len(places):
         raise malformed(op, f"target_arg_mapping: {list(places)} does not place {len(given)} values among {count}")
+    if count > MAX_ARGUMENTS:
+        raise malformed(op, f"target_arg_mapping: {count} arguments, {MAX_ARGUMENTS} are possible")
     found = dict(zip(places, given, strict=True))
     return tuple(found.get(i, HOLE) for i in range(count))
 

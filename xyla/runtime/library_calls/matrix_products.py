@@ -29,7 +29,7 @@ _GEMM = {
 @library_call("xla.gpu.gemm", _GEMM)
 def _gemm(step: CustomCallStep, a: dict[str, Any]) -> Handler:
     """c = alpha lhs rhs + beta c; c is an input too where beta is not zero."""
-    out = step.outputs[0][1].dtype
+    out = _checked(step, a)
 
     def run(lhs: Array, rhs: Array, *c: Array) -> list[Array]:
         result = _scale(a, out) * product(lhs, rhs, a)
@@ -43,13 +43,24 @@ def _gemm(step: CustomCallStep, a: dict[str, Any]) -> Handler:
 @library_call("xla.gpu.gemm.bias", {**_GEMM, "beta": (float, 1.0)})
 def _gemm_bias(step: CustomCallStep, a: dict[str, Any]) -> Handler:
     """output = alpha lhs rhs + beta bias; the bias may be one row."""
-    out = step.outputs[0][1].dtype
+    out = _checked(step, a)
 
     def run(lhs: Array, rhs: Array, bias: Array) -> list[Array]:
         result = _scale(a, out) * product(lhs, rhs, a)
         return [(result + a["beta"] * bias.astype(result.dtype)).astype(out)]
 
     return plain(run)
+
+
+def _checked(step: CustomCallStep, a: dict[str, Any]) -> np.dtype[Any]:
+    """The result's type. Raises INVALID_ARGUMENT when the arrays are not those of a product."""
+    if len(step.inputs) < 2 or len(step.outputs) != 1:
+        raise invalid(f"a product has two operands and a result, not {len(step.inputs)} and {len(step.outputs)}")
+    (_, lhs), (_, rhs), (_, out) = *step.inputs[:2], step.outputs[0]
+    batch = a["lhs_batching_dimensions"], a["rhs_batching_dimensions"]
+    contract = a["lhs_contracting_dimensions"], a["rhs_contracting_dimensions"]
+    check_dimensions(lhs.dims, rhs.dims, batch, contract, out.dims)
+    return out.dtype
 
 
 def _scale(a: dict[str, Any], out: np.dtype[Any]) -> Any:
@@ -62,12 +73,10 @@ def _scale(a: dict[str, Any], out: np.dtype[Any]) -> Any:
 
 
 def product(lhs: Array, rhs: Array, a: dict[str, Any]) -> Array:
-    """The dot of two arrays: batches, what is left of lhs, then of rhs. Raises INVALID_ARGUMENT if they disagree."""
+    """The dot of two arrays: batches, what is left of lhs, then of rhs."""
     lb, rb = a["lhs_batching_dimensions"], a["rhs_batching_dimensions"]
     lc, rc = a["lhs_contracting_dimensions"], a["rhs_contracting_dimensions"]
-    check_dimensions(lhs.shape, rhs.shape, (lb, rb), (lc, rc))
-    lf = [d for d in range(lhs.ndim) if d not in (*lb, *lc)]
-    rf = [d for d in range(rhs.ndim) if d not in (*rb, *rc)]
+    lf, rf = _others(lhs.shape, lb, lc), _others(rhs.shape, rb, rc)
     kind = arithmetic(np.result_type(lhs.dtype, rhs.dtype) if lhs.dtype.kind in "iufcb" else lhs.dtype)
     sizes = [lhs.shape[d] for d in lb]
     k = prod(lhs.shape[d] for d in lc)
@@ -78,12 +87,24 @@ def product(lhs: Array, rhs: Array, a: dict[str, Any]) -> Array:
 
 
 def check_dimensions(
-    lhs: tuple[int, ...], rhs: tuple[int, ...], batch: tuple[_INTS, _INTS], contract: tuple[_INTS, _INTS]
+    lhs: _INTS, rhs: _INTS, batch: tuple[_INTS, _INTS], contract: tuple[_INTS, _INTS], out: _INTS | None = None
 ) -> None:
-    """Raises INVALID_ARGUMENT unless the dimensions exist, are named once, and are of one size on both sides."""
+    """Raises INVALID_ARGUMENT unless the dimensions exist, are named once, and are of one size on both sides.
+
+    out: the result's dimensions, which must then follow from them.
+    """
     for shape, mine in ((lhs, (*batch[0], *contract[0])), (rhs, (*batch[1], *contract[1]))):
         if len(set(mine)) != len(mine) or any(not 0 <= d < len(shape) for d in mine):
             raise invalid(f"the dimensions {list(mine)} are not those of an array of {len(shape)} dimensions")
     for (left, right), what in ((batch, "batching"), (contract, "contracting")):
         if [lhs[d] for d in left] != [rhs[d] for d in right]:
             raise invalid(f"the {what} dimensions of {list(lhs)} and {list(rhs)} differ in size")
+    free = [shape[d] for shape, b, c in zip((lhs, rhs), batch, contract, strict=True) for d in _others(shape, b, c)]
+    wanted = (*(lhs[d] for d in batch[0]), *free)
+    if out is not None and out != wanted:
+        raise invalid(f"the product is {list(wanted)}, the result {list(out)}")
+
+
+def _others(shape: _INTS, *named: _INTS) -> list[int]:
+    """The dimensions that are not named."""
+    return [d for d in range(len(shape)) if not any(d in dims for dims in named)]
