@@ -8,6 +8,7 @@ import pytest
 from tests.buffers.planned import ADD, as_stored, load, place, plan, value
 from xyla.analysis.alias import share_nothing
 from xyla.buffers.assignment import Alignments, BufferAssignment, Kind
+from xyla.buffers.rooms import Room
 from xyla.buffers.verifier import verify_assignment
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Instruction
@@ -129,6 +130,33 @@ def test_an_output_is_put_into_what_was_donated_and_read() -> None:
     )
     assert place(found, "c") == (0, 0)
     assert Kind.LIVE_OUT not in kinds(found)
+
+
+def test_temporaries_lie_in_an_output_before_it_is_written() -> None:
+    text = """
+      p = f32[100,1000] parameter(0)
+      z = f32[] constant(0)
+      t = f32[1000,100] transpose(p), dimensions={1,0}
+      s = f32[] reduce(t, z), dimensions={0,1}, to_apply=add
+      b = f32[100,1000] broadcast(s), dimensions={}
+      ROOT out = f32[100,1000] custom-call(b, p), custom_call_target="f"
+    """
+    found = plan(text, ADD)
+    assert place(found, "t") == place(found, "out")
+    assert place(found, "b")[0] != place(found, "out")[0]
+    assert found.stats.temporaries == 400_000 + 64
+    small = plan(text.replace("100,1000", "10,100").replace("1000,100", "100,10"), ADD)
+    assert place(small, "t")[0] != place(small, "out")[0]
+
+
+def test_a_room_holds_what_fits_beside_one_another() -> None:
+    room = Room(0, 1000, 0, [(0, 1000, [(10, 12)])])
+    assert room.place(400, [(0, 5)], 64) == 0
+    room.taken.append((0, 400, [(0, 5)]))
+    assert room.place(400, [(5, 9)], 64) == 448
+    assert room.place(400, [(6, 9)], 64) == 0
+    assert room.place(600, [(5, 9)], 64) is None
+    assert room.place(400, [(6, 10)], 64) is None
 
 
 LOOP = """

@@ -20,6 +20,7 @@ from xyla.analysis.alias import Aliases, CanShare, donated_leaves, share_element
 from xyla.analysis.dataflow import Dataflow, Value
 from xyla.analysis.timeline import LiveRanges, Timeline
 from xyla.buffers.packing import Packing, Piece, pack
+from xyla.buffers.rooms import Room, move_into
 from xyla.buffers.sharing import Buffer, buffers_of
 from xyla.hlo import ops
 from xyla.hlo.literal import Literal
@@ -276,6 +277,7 @@ class _Assigner:
         self._parameters(buffers)
         self._constants(buffers)
         self._outputs(buffers)
+        self._fill_outputs(buffers)
         placed = self.result._slices
         self._heaps([b for b in buffers if b.values[0] not in placed], scratch)
         return self.result
@@ -351,6 +353,22 @@ class _Assigner:
                 places = f"{_describe(other)} and in {_describe(allocation)}"
                 raise internal(f"{v.name} must lie in {places}: a copy is missing")
             self.result.put(allocation, v, 0)
+
+    def _fill_outputs(self, buffers: list[Buffer]) -> None:
+        """Temporaries of the entry that lie in an output's memory before it is written."""
+        of = {v: b for b in buffers for v in b.values}
+        rooms = []
+        for a in self.result.allocations:
+            if a.kind is Kind.LIVE_OUT and a.size:
+                (owner,) = {of[v] for v in a.values}
+                rooms.append(Room(a.index, a.size, a.color, [(0, a.size, owner.lives)]))
+        rooms.sort(key=lambda room: (room.size, room.allocation))
+        entry, placed = self.module.entry, self.result._slices
+        temporaries = [b for b in buffers if b.region is entry and b.values[0] not in placed]
+        positions = self.ranges.timeline.size
+        for move in move_into(rooms, temporaries, positions, self.alignments.temp):
+            for v in move.buffer.values:
+                self.result.put(self.result.allocations[move.allocation], v, move.offset)
 
     # -- the heap --------------------------------------------------------------------------------------------------
 
