@@ -13,8 +13,10 @@ from xyla.hlo.attr_types import ConvDims, Precision
 from xyla.lowering import lmhlo
 from xyla.lowering.lmhlo_reader import parse
 from xyla.lowering.lmhlo_text import print_module
+from xyla.lowering.lmhlo_verify import verify
 from xyla.runtime.program import ArrayType, Slice
 from xyla.support.status import Status, XylaError
+from xyla.testing.mutate import mutate
 
 EVERY_OP = (Path(__file__).parent / "lmhlo_every_op.txt").read_text()
 MLIR_OPT = next((p for name in ("mlir-opt-19", "mlir-opt") if (p := shutil.which(name))), None)
@@ -155,6 +157,49 @@ def test_faults_are_located(line: str, status: Status, text: str) -> None:
     assert caught.value.status is status
     assert text in str(caught.value)
     assert caught.value.span is not None
+
+
+def test_damaged_texts_are_refused_or_make_sense() -> None:
+    data = EVERY_OP.split("\n  func.func private", maxsplit=1)[0].encode() + b"}\n"
+    for seed in range(150):
+        text = mutate(data, seed)[1].decode("utf-8", "surrogateescape")
+        try:
+            module = parse(text, "damaged.mlir")
+            verify(module)
+            again = parse(print_module(module))
+        except XylaError as error:
+            assert error.status in (Status.INVALID_ARGUMENT, Status.UNIMPLEMENTED), f"seed {seed}: {error}"
+            continue
+        assert again == module, f"seed {seed}"
+
+
+@pytest.mark.parametrize(
+    ("layout", "text"),
+    [
+        ("strided<[8, 1]>", "elements that do not lie side by side"),
+        ("strided<[2, 1], offset: 3>", "a layout with an offset"),
+        ("affine_map<(d0, d1) -> (d0 mod 2)>", "not a sum of dimensions"),
+    ],
+)
+def test_layouts_with_gaps_are_refused(layout: str, text: str) -> None:
+    with pytest.raises(XylaError) as caught:
+        parse(f"func.func @f(%x: memref<2x2xf32, {layout}>) {{{TAIL}")
+    assert caught.value.status is Status.UNIMPLEMENTED
+    assert text in caught.value.message
+
+
+def test_reductions_that_are_no_single_operation_are_refused() -> None:
+    reduce = EVERY_OP.index('"mhlo.maximum"')
+    text = EVERY_OP[:reduce] + '"mhlo.subtract"' + EVERY_OP[reduce + len('"mhlo.maximum"') :]
+    with pytest.raises(XylaError, match="none of add, multiply, minimum, maximum, and, or") as caught:
+        parse(text)
+    assert caught.value.status is Status.UNIMPLEMENTED
+
+
+def test_dimension_numbers_name_each_dimension_once() -> None:
+    text = EVERY_OP.replace("raw input_batch_dimension = 0", "raw input_batch_dimension = 7")
+    with pytest.raises(XylaError, match="each dimension of three arrays"):
+        parse(text)
 
 
 def test_dynamic_buffers_are_refused() -> None:

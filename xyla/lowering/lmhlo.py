@@ -52,6 +52,7 @@ from xyla.lowering.lmhlo_base import (
     views_of,
 )
 from xyla.lowering.lmhlo_collectives import (
+    REDUCTIONS,
     START_OF,
     AllGather,
     AllGatherDone,
@@ -94,6 +95,7 @@ from xyla.lowering.outline import Outlined
 from xyla.runtime.program import ArrayType
 
 __all__ = [
+    "REDUCTIONS",
     "START_OF",
     "Activation",
     "AllGather",

@@ -32,6 +32,7 @@ from xyla.formats.mlir.types import F64, I1, I32, I64, INDEX, TensorType, Type
 from xyla.formats.stablehlo import decode_attrs
 from xyla.hlo.attr_types import ConvDims, FftType, Precision, Transpose
 from xyla.lowering.outline import Outlined
+from xyla.support.status import invalid
 
 E = TypeVar("E", bound=Enum)
 Rows = tuple[tuple[int, ...], ...]
@@ -241,8 +242,15 @@ def _field_text(value: int | bool | tuple[int, ...]) -> str:
 
 def _field_value(text: str, type_: str) -> int | bool | tuple[int, ...]:
     if type_.startswith("tuple"):
-        return tuple(int(w) for w in text.strip("[] ").split(",") if w.strip())
-    return text == "true" if type_ == "bool" else int(text)
+        return tuple(_number(w) for w in text.strip("[] ").split(",") if w.strip())
+    return text == "true" if type_ == "bool" else _number(text)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise invalid(f"{text[:40]!r} is no integer") from None
 
 
 def _entry(op: Operation, key: str, name: str, value: Attribute, types: dict[str, str]) -> int | bool | tuple[int, ...]:
@@ -256,6 +264,18 @@ def _entry(op: Operation, key: str, name: str, value: Attribute, types: dict[str
 
 def _write_conv_dims(dims: ConvDims) -> DialectAttr:
     return DialectAttr(f"#mhlo.conv<{conv_dims_text(dims)}>")
+
+
+def _read_conv_dims(op: Operation, key: str) -> ConvDims:
+    dims = decode_attrs.conv_dims(op)
+    sides = (
+        (dims.input_batch, dims.input_feature, *dims.input_spatial),
+        (dims.kernel_input_feature, dims.kernel_output_feature, *dims.kernel_spatial),
+        (dims.output_batch, dims.output_feature, *dims.output_spatial),
+    )
+    if any(sorted(side) != list(range(len(sides[0]))) for side in sides):
+        raise decode_attrs.missing(op, key, "each dimension of three arrays of equal rank once")
+    return dims
 
 
 def conv_dims_text(dims: ConvDims) -> str:
@@ -279,4 +299,4 @@ DOT_DIMS = _record(DotDims, "mhlo.dot", skip_empty=True)
 CHANNEL = _record(ChannelHandle, "mhlo.channel_handle")
 CONV_CONFIG = _record(ConvConfig, "lmhlo_gpu.convolution_backend_config")
 ARG_MAPPING = _record(ArgMapping, "lmhlo.custom_call_target_arg_mapping")
-CONV_DIMS = Codec(_write_conv_dims, lambda op, _: decode_attrs.conv_dims(op))
+CONV_DIMS = Codec(_write_conv_dims, _read_conv_dims)

@@ -11,10 +11,13 @@ from xyla.lowering.lmhlo_attrs import BOOL, CHANNEL, INT, ROWS, STRING, ChannelH
 from xyla.lowering.lmhlo_base import Op, Token, View, attr, define, operand, operands, reducer, token, token_result
 from xyla.lowering.outline import Outlined
 
+# The MHLO names of the operations that a collective may reduce with.
+REDUCTIONS = ("add", "multiply", "minimum", "maximum", "and", "or")
+
 
 @dataclass(frozen=True, slots=True)
 class Reducer:
-    """What a collective reduces with: `kind` is the MHLO name of one binary operation, or "" for any module `hlo`."""
+    """What a collective reduces with: `kind` is one of REDUCTIONS, or "" for any module `hlo`."""
 
     kind: str = ""
     hlo: Outlined | None = None

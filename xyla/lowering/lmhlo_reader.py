@@ -38,9 +38,9 @@ from xyla.lowering.lmhlo_attrs import HLO
 from xyla.lowering.lmhlo_base import FieldSpec, OpSpec, Role
 from xyla.lowering.lmhlo_regions import REGIONS, describe
 from xyla.lowering.rt_types import array_type_of, bytes_memref
-from xyla.runtime.program import Slice
+from xyla.runtime.program import ArrayType, Slice
 from xyla.support.diagnostics import did_you_mean
-from xyla.support.status import XylaError, internal, invalid, unimplemented
+from xyla.support.status import XylaError, invalid, unimplemented
 
 _TERMINATORS = frozenset({"lmhlo.terminator", "func.return"})
 _CONVOLUTIONS = ("forward", "backwardinput", "backwardfilter", "forward_fused", "forward_fused_with_side_input")
@@ -115,8 +115,11 @@ class _Reader:
         self.globals.append(lmhlo.Global(name, Literal(shape, array), _optional_int(op.get("lmhlo.alloc"))))
 
 
-def memref_type(type_: Type) -> Any:
-    """The array type of a memref; affine layouts (`affine_map<(d0, d1) -> (d0 + d1 * 4)>`) are strides too."""
+def memref_type(type_: Type) -> ArrayType:
+    """The array type of a memref; affine layouts (`affine_map<(d0, d1) -> (d0 + d1 * 4)>`) are strides too.
+
+    Raises INVALID_ARGUMENT for what is no memref, UNIMPLEMENTED for dynamic shapes, offsets and gaps between elements.
+    """
     if isinstance(type_, MemRefType) and isinstance(type_.layout, AffineAttr) and type_.dims is not None:
         strides = _affine_strides(str(type_.layout), len(type_.dims))
         layout = StridedAttr(f"strided<[{', '.join(map(str, strides))}]>")
@@ -125,7 +128,20 @@ def memref_type(type_: Type) -> Any:
         raise unimplemented(f"{type_}: buffers are of static shape")
     if isinstance(type_, MemRefType) and isinstance(type_.layout, StridedAttr) and "offset" in str(type_.layout):
         raise unimplemented(f"{type_}: a layout with an offset")
-    return array_type_of(type_)
+    found = array_type_of(type_)
+    if not _is_dense(found):
+        raise unimplemented(f"{type_}: elements that do not lie side by side")
+    return found
+
+
+def _is_dense(t: ArrayType) -> bool:
+    """Whether the strides are those of an order of the dimensions, without gaps."""
+    step = t.dtype.itemsize
+    for d in t.minor_to_major:
+        if t.dims[d] != 1 and t.strides[d] != step and t.num_bytes:
+            return False
+        step *= t.dims[d]
+    return True
 
 
 def _affine_strides(text: str, rank: int) -> list[int]:
@@ -297,7 +313,7 @@ class _FunctionReader:
     def _value(self, value: ir.Value) -> Any:
         found = self.values.get(value)
         if found is None:
-            raise internal(f"{value!r} is used before it is read")
+            raise invalid(f"{value!r} is used before it is defined")
         return found
 
     # -- regions -----------------------------------------------------------------------------------------------
@@ -447,4 +463,7 @@ def _reducer(op: ir.Operation, key: str, region: ir.Region | None) -> lmhlo.Redu
     simple = len(ops) == 2 and set(ops[0].operands) == set(body.arguments) and ops[1].operands == ops[0].results
     if not simple or len(body.arguments) != 2:
         raise unimplemented(f"{op.name}: its reduction is not one operation on its two values")
-    return lmhlo.Reducer(ops[0].name.partition(".")[2])
+    kind = ops[0].name.partition(".")[2]
+    if kind not in lmhlo.REDUCTIONS:
+        raise unimplemented(f"{op.name}: its reduction {ops[0].name} is none of {', '.join(lmhlo.REDUCTIONS)}")
+    return lmhlo.Reducer(kind)
