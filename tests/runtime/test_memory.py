@@ -6,6 +6,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -151,6 +152,37 @@ def test_an_argument_that_is_not_donated_is_protected(donate: tuple[int, ...]) -
     np.testing.assert_array_equal(first, X + 3)
     np.testing.assert_array_equal(second, X + 6)
     np.testing.assert_array_equal(run(x, y)[0], X + 3)
+
+
+@pytest.mark.parametrize("allocator", [None, Counting()])
+@pytest.mark.parametrize("returned", [False, True])
+def test_an_argument_that_is_written_to_is_the_callers_no_longer(returned: bool, allocator: Counting | None) -> None:
+    """p0 += p1 whether p0 is a result or not."""
+    m = Maker()
+    p, q, out = m.parameter(of(S32, 16)), m.parameter(of(S32, 16)), m.output(of(S32, 16))
+    m.allocations[0] = replace(m.allocations[0], is_written=True)
+    if returned:
+        m.outputs.append(Output(of(S32, 16), p))
+    run = m.add(m.kernel(ADD, p, q, p, size=16), m.kernel(ADD, p, q, out, size=16)).executable()
+    x, options = X.copy(), RunOptions(allocator=allocator)
+    np.testing.assert_array_equal(run.execute([x, Y], options)[0], X + 6)
+    np.testing.assert_array_equal(x, X)
+    np.testing.assert_array_equal(run.execute([x, Y], options, donate=[0])[0], X + 6)
+    np.testing.assert_array_equal(x, X + 3)
+
+
+def test_unusual_arguments_of_programs_with_aliases() -> None:
+    run = updating().executable()
+    wide = np.zeros((16, 2), np.int32)
+    wide[:, 0] = X
+    for form in (wide[:, 0], list(map(np.int32, X)), X.view("V4"), X.view(np.memmap)):
+        np.testing.assert_array_equal(run(form, Y)[0], X + 3)
+    np.testing.assert_array_equal(wide[:, 0], X)
+    np.testing.assert_array_equal(run.execute([wide[:, 0], Y], donate=[0])[0], X + 3)
+    with pytest.raises(XylaError, match=r"parameter 0 \(p0\) has shape \[4\]"):
+        run(X[:4], Y)
+    with pytest.raises(XylaError, match="takes 2 arguments, 1 given"):
+        run(X)
 
 
 def test_must_alias_wants_a_donation() -> None:

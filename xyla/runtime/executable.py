@@ -19,6 +19,7 @@ from weakref import WeakSet
 import numpy as np
 import numpy.typing as npt
 
+from xyla.runtime.aliasing import AliasPlan
 from xyla.runtime.allocator import Allocator, Lease, host_allocator
 from xyla.runtime.aot_codec import fingerprint
 from xyla.runtime.binding import Binder, Bound, empty_type, finish
@@ -97,6 +98,7 @@ class Executable:
         self._max_idle = 1 if heavy else 2 * host_threads()
         self._makers = [_maker(o.type) for o in program.outputs]
         self._is_plain = self._binder.is_plain
+        self._aliases = AliasPlan(program, self._makers)
         self._is_readable = readable()
         self._is_direct = False  # whether one call of native code does everything
         self.use(None)
@@ -111,7 +113,10 @@ class Executable:
             return self.execute(args)
         if not self._is_direct:
             return self._run_plain(args, DEFAULT_OPTIONS)
-        state = self._idle.pop() if self._idle else self._new_state()
+        try:
+            state = self._idle.pop()
+        except IndexError:
+            state = self._new_state()
         outs = tuple([make() for make in self._makers])
         words = state.words
         words[0] = id(args)  # Word.ARGS, OUTS and STATUS: looking up the names would double the cost of these lines
@@ -137,8 +142,13 @@ class Executable:
         no memory, with what the program needs. Arguments are as they were when it fails before the first step; what
         was allocated is given back.
         """
-        if self._is_plain and options.allocator is None and not donate:
-            return self._run_plain(tuple(args), options)
+        if options.allocator is None:
+            if self._is_plain and not donate:
+                return self._run_plain(tuple(args), options)
+            if self._aliases.is_possible and self._is_readable:
+                results = self._run_aliased(args, options, frozenset(donate))
+                if results is not None:
+                    return results
         bound, state = Bound([]), None
         allocator: Allocator = options.allocator or host_allocator()
         try:
@@ -188,7 +198,7 @@ class Executable:
 
     def _run_plain(self, args: tuple[npt.ArrayLike, ...], options: RunOptions) -> list[Array]:
         """A run whose results are new arrays: native code looks at the arguments, Python only at unusual ones."""
-        state = self._idle.pop() if self._idle else self._new_state()
+        state = self._take_state(options)
         try:
             outs = tuple([make() for make in self._makers])
             if self._is_readable:
@@ -203,6 +213,29 @@ class Executable:
                 bound.bases[output.slice.allocation] = outs[i].ctypes.data
             self._place(state, bound)
             self._run(Execution(state, options, self._native.calls))
+            return list(outs)
+        except MemoryError as error:
+            self._explain(error)
+            raise
+        finally:
+            self._keep(state)
+
+    def _run_aliased(
+        self, args: Sequence[npt.ArrayLike], options: RunOptions, donated: frozenset[int]
+    ) -> list[Array] | None:
+        """A run with results in arguments' memory; None, before anything has run, when arguments are unusual."""
+        state = self._take_state(options)
+        try:
+            placed = self._aliases.place(args, donated)
+            if placed is None:
+                return None
+            used, outs = placed
+            execution = Execution(state, options, self._native.calls)
+            state.words[Word.ARGS], state.words[Word.OUTS] = id(used), id(outs)
+            if self._fragments.bind(execution) or (donated and not self._aliases.are_apart(state.bases)):
+                return None
+            state.words[Word.ARGS] = state.words[Word.OUTS] = 0
+            self._run(execution)
             return list(outs)
         except MemoryError as error:
             self._explain(error)
@@ -237,7 +270,10 @@ class Executable:
     def _take_state(self, options: RunOptions) -> State:
         if options.allocator is not None:
             return self._new_state(options.allocator, options.device_ordinal)
-        return self._idle.pop() if self._idle else self._new_state()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._new_state()
 
     def _new_state(self, allocator: Allocator | None = None, device: int = 0) -> State:
         leases: dict[int, Lease] = {}
