@@ -11,6 +11,7 @@ from pathlib import Path
 from time import perf_counter
 
 from xyla.analysis.call_graph import control_instructions
+from xyla.analysis.manual_partitions import logical_partitions
 from xyla.buffers.assignment import BufferAssignment
 from xyla.buffers.dump import write_dumps
 from xyla.buffers.pipeline import assign_buffers
@@ -30,7 +31,7 @@ from xyla.lowering.units import HandlerUnit, Unit
 from xyla.passmgr.context import Fp
 from xyla.passmgr.dumps import DumpOptions
 from xyla.runtime.dynamic import DynamicExecutable, Interface
-from xyla.runtime.executable import Executable
+from xyla.runtime.executable import Devices, Executable
 from xyla.runtime.listing import listing
 from xyla.runtime.objects import KernelSource, default_store
 from xyla.runtime.program import Deferred, Program
@@ -179,6 +180,9 @@ class Compilation:
         executable = kind(lowered.program, [k.address for k in kernels], stats, store, lowered.sources)
         if isinstance(executable, DynamicExecutable) and self._interface is not None:
             executable.interface = self._interface
+        config = assignment.module.config
+        logical = logical_partitions(self.source) is not None
+        executable.devices = Devices(max(config.replica_count, 1), max(config.num_partitions, 1), logical)
         executable.report = Deferred(assignment.stats.describe)
         if self.options.embed_ir:
             executable.ir_text = "\n".join(source.text() for source in lowered.sources)

@@ -29,7 +29,7 @@ from xyla.runtime import aot_codec
 from xyla.runtime.custom_calls import find
 from xyla.runtime.dynamic import DynamicExecutable, Interface
 from xyla.runtime.engine_native import support_sources
-from xyla.runtime.executable import Executable, Stats
+from xyla.runtime.executable import Devices, Executable, Stats
 from xyla.runtime.llvm_compile import Host, host
 from xyla.runtime.objects import compile_images, default_store
 from xyla.runtime.program import CustomCallStep, Program, all_steps
@@ -41,7 +41,7 @@ _HEAD = struct.Struct("<8sQ32sQ")
 _CHECKED_FROM = 48
 _ALIGN = 64
 # Of the object code's and the program's form: raise it when either changes without the version.
-FORMAT = 2
+FORMAT = 3
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -91,6 +91,7 @@ def _header(
         "images": num_images,
         "program": parts,
         "interface": None if interface is None else [interface.arguments, interface.results],
+        "devices": asdict(executable.devices),
         "stats": asdict(executable.stats),
     }
 
@@ -168,6 +169,7 @@ def _built(
     else:
         loaded = DynamicExecutable(program, addresses, stats, keep_alive=store)
         loaded.interface = Interface(*map(_tuples, interface))
+    loaded.devices = Devices(**header["devices"])
     loaded.saved = contents
     return loaded
 

@@ -67,6 +67,15 @@ class Stats:
     converted_arguments: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """How many devices a program is for. is_logical: it takes and returns whole arrays, whatever its partitions."""
+
+    replicas: int = 1
+    partitions: int = 1
+    is_logical: bool = False
+
+
 class Executable:
     """A compiled program. Call it with one array a parameter leaf; it returns one array an output leaf."""
 
@@ -102,6 +111,7 @@ class Executable:
         self._is_readable = readable()
         self._is_direct = False  # whether one call of native code does everything
         self.use(None)
+        self.devices = Devices()
         self.report: Deferred | None = None
         self.ir_text = ""  # the kernels' LLVM IR, for whom asked the compiler to keep it
         self.saved: memoryview | None = None  # the file that it was loaded from

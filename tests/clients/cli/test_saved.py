@@ -54,6 +54,37 @@ def test_a_saved_executable_runs(saved: Path, tmp_path: Path, capsys: pytest.Cap
     assert "kernels: 3" in capsys.readouterr().out
 
 
+REPLICAS = """HloModule sums, replica_count=2
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = f32[] add(a, b)
+}
+
+ENTRY e {
+  x = f32[3] parameter(0)
+  ROOT r = f32[3] all-reduce(x), replica_groups={}, to_apply=add
+}
+"""
+
+
+@pytest.mark.parametrize("lead", [(), (2,)])
+def test_a_saved_executable_runs_on_all_its_devices(
+    lead: tuple[int, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, saved, args, out = (tmp_path / name for name in ("s.hlo", "s.xyla", "a.npz", "o.npz"))
+    source.write_text(REPLICAS)
+    x = np.arange(6 if lead else 3, dtype=np.float32).reshape(*lead, 3)
+    np.savez(args, arg0=x)
+    assert main(["compile", str(source), "-o", str(saved)]) == 0
+    for file in (source, saved):
+        assert main(["run", str(file), "--args", str(args), "--out", str(out)]) == 0
+        want = x.sum(0) if lead else 2 * x
+        with np.load(out) as results:
+            np.testing.assert_array_equal(results["out0"], np.stack([want, want]))
+
+
 def test_results_of_a_saved_executable_are_compared_with_the_archive(saved: Path, tmp_path: Path) -> None:
     right = archive(tmp_path, [4, 9, 16, 1], expected0=np.array([2, 3, 4, 1], np.float32))
     assert main(["run", str(saved), "--args", right, "--compare"]) == 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xyla.clients.cli import inputs
-from xyla.clients.cli.saved import is_saved_file, parameter_shapes
+from xyla.clients.cli.saved import call_of, is_saved_file, parameter_shapes
 from xyla.clients.cli.watch import UNWATCHED, Watch, WatchOptions
 from xyla.clients.compare import compare, is_rounding, perturbed, reduction_length
 from xyla.clients.devices import Job
@@ -131,7 +131,7 @@ def _loaded(options: Options) -> Subject | None:
     if options.engine == "reference":
         raise invalid(f"{options.file} is no HLO: the reference engine needs the program itself")
     executable = below.executable if below is not None else load_executable(options.file)
-    return Subject(parameter_shapes(executable), lambda args: executable(*args), executable)
+    return Subject(parameter_shapes(executable), call_of(executable), executable)
 
 
 def _watch(subject: Subject, options: Options) -> Watch:
