@@ -1,9 +1,7 @@
-"""Whole programs as LMHLO: loops, fusions and products of the speed models verify, read back, and satisfy mlir-opt."""
+"""Whole programs as LMHLO: loops, fusions and products of the speed models verify and read back; loops copy nothing."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -16,11 +14,9 @@ from xyla.lowering.lmhlo_text import print_module
 from xyla.lowering.lmhlo_verify import verify
 from xyla.testing import data
 
-MLIR_OPT = next((p for name in ("mlir-opt-19", "mlir-opt") if (p := shutil.which(name))), None)
-
 
 @pytest.mark.parametrize("name", ["kvcache_loop256", "while_scalar_1M", "lstm_scan128", "mlp_train_step"])
-def test_a_model_reads_back_equal(name: str, shared: Path, tmp_path: Path) -> None:
+def test_a_model_reads_back_equal(name: str, shared: Path) -> None:
     path = next(m.hlo for m in data.models() if m.name == name)
     module = Compilation(parse_hlo(path.read_text(), name)).lmhlo
     verify(module)
@@ -28,9 +24,3 @@ def test_a_model_reads_back_equal(name: str, shared: Path, tmp_path: Path) -> No
     assert parse(text, name) == module
     for loop in (op for op in module.entry.body.walk() if isinstance(op, lmhlo.While)):
         assert not [op for op in loop.body.ops if isinstance(op, lmhlo.Copy)]
-    if MLIR_OPT is not None:
-        out = tmp_path / "m.mlir"
-        out.write_text(text)
-        command = [MLIR_OPT, "--allow-unregistered-dialect", str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
