@@ -93,7 +93,7 @@ def _collective(op: lmhlo.Collective, context: Context, global_ids: bool | None,
         return
     target = "xla.gpu." + op.mnemonic.partition(".")[2]
     given = {**_identity(op, mode, groups, context), **more}
-    context.out.append(context.call(op, target, op.inputs, op.results, given))
+    context.library_call(op, target, op.inputs, op.results, given)
 
 
 def _reduction(op: lmhlo.AllReduce | lmhlo.ReduceScatter) -> int | None:
@@ -149,7 +149,7 @@ def _collective_broadcast(op: lmhlo.CollectiveBroadcast, context: Context) -> No
 def _ragged_all_to_all(op: lmhlo.RaggedAllToAll, context: Context) -> None:
     mode = group_mode(op, global_ids=None)
     given = _identity(op, mode, tuple(g for g in op.replica_groups if g), context)
-    context.out.append(context.call(op, "xla.gpu.ragged_all_to_all", op.inputs, (op.output,), given))
+    context.library_call(op, "xla.gpu.ragged_all_to_all", op.inputs, (op.output,), given)
 
 
 @rule(lmhlo.CollectivePermute, lmhlo.CollectivePermuteStart)
@@ -174,7 +174,7 @@ def _collective_permute(op: lmhlo.CollectivePermute, context: Context) -> None:
     given["source_peers"] = tuple(s for s, _ in pairs)
     given["target_peers"] = tuple(t for _, t in pairs)
     target = "xla.gpu." + op.mnemonic.partition(".")[2]
-    context.out.append(context.call(op, target, op.inputs, op.results, given))
+    context.library_call(op, target, op.inputs, op.results, given)
 
 
 @rule(
@@ -193,7 +193,7 @@ def _done(op: lmhlo.Done, context: Context) -> None:
     if uid is None:
         raise malformed(op, "failed to get a unique collective operation id: its start does not come before it")
     target = "xla.gpu." + op.mnemonic.partition(".")[2]
-    context.out.append(context.call(op, target, op.buffers, (), {"uid": uid}))
+    context.library_call(op, target, op.buffers, (), {"uid": uid})
 
 
 @rule(lmhlo.Send, lmhlo.SendDone, lmhlo.Recv, lmhlo.RecvDone)

@@ -52,7 +52,7 @@ def _append(
     outputs: tuple[lmhlo.View, ...],
     **more: Attribute,
 ) -> None:
-    context.out.append(context.call(op, f"xla.gpu.conv.{kind}", inputs, outputs, {**_common(op), **more}))
+    context.library_call(op, f"xla.gpu.conv.{kind}", inputs, outputs, {**_common(op), **more})
 
 
 @rule(lmhlo.ConvForward)

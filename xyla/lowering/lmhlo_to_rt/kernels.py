@@ -109,4 +109,4 @@ def _memcpy(op: lmhlo.Memcpy, context: Context) -> None:
     else:
         context.copy(op, op.src, op.dst)
         return
-    context.out.append(context.call(op, f"xla.gpu.memcpy.{direction}", (op.src,), (op.dst,), {}))
+    context.library_call(op, f"xla.gpu.memcpy.{direction}", (op.src,), (op.dst,), {})

@@ -56,19 +56,19 @@ def _placed(op: lmhlo.Op, given: tuple[Typed, ...], places: tuple[int, ...], cou
 
 @rule(lmhlo.Infeed)
 def _infeed(op: lmhlo.Infeed, context: Context) -> None:
-    context.out.append(context.call(op, "xla.gpu.infeed", (), op.outputs, {"config": op.config}))
+    context.library_call(op, "xla.gpu.infeed", (), op.outputs, {"config": op.config})
 
 
 @rule(lmhlo.Outfeed)
 def _outfeed(op: lmhlo.Outfeed, context: Context) -> None:
-    context.out.append(context.call(op, "xla.gpu.outfeed", op.inputs, (), {"config": op.config}))
+    context.library_call(op, "xla.gpu.outfeed", op.inputs, (), {"config": op.config})
 
 
 @rule(lmhlo.ReplicaId)
 def _replica_id(op: lmhlo.ReplicaId, context: Context) -> None:
-    context.out.append(context.call(op, "xla.gpu.replica_id", (), (op.output,), {}))
+    context.library_call(op, "xla.gpu.replica_id", (), (op.output,), {})
 
 
 @rule(lmhlo.PartitionId)
 def _partition_id(op: lmhlo.PartitionId, context: Context) -> None:
-    context.out.append(context.call(op, "xla.gpu.partition_id", (), (op.output,), {}))
+    context.library_call(op, "xla.gpu.partition_id", (), (op.output,), {})

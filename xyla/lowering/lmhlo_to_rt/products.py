@@ -26,22 +26,24 @@ def _common(op: lmhlo.Gemm | lmhlo.GemmBias, context: Context) -> dict[str, Attr
 @rule(lmhlo.Gemm)
 def _gemm(op: lmhlo.Gemm, context: Context) -> None:
     """By BLAS where it takes the product. With beta, c is an input too."""
-    if op.unit is not None:
-        context.units.append((op.name, op.unit))
     given = _common(op, context)
     inputs: tuple[lmhlo.View, ...] = (op.a, op.b)
     if op.beta:
         given["beta"] = op.beta
         inputs = (op.a, op.b, op.c)
-    call = context.call(op, "xla.gpu.gemm", inputs, (op.c,), given)
-    context.out.append(gemm_step(call) or call)
+    made = gemm_step(context.call(op, "xla.gpu.gemm", inputs, (op.c,), given))
+    if made is None:
+        context.library_call(op, "xla.gpu.gemm", inputs, (op.c,), given)
+    else:
+        context.units.append((op.name, made.call))
+        context.out.append(made)
 
 
 @rule(lmhlo.GemmBias)
 def _gemm_bias(op: lmhlo.GemmBias, context: Context) -> None:
     given = _common(op, context)
     given["beta"] = op.beta
-    context.out.append(context.call(op, "xla.gpu.gemm.bias", (op.lhs, op.rhs, op.bias), (op.output,), given))
+    context.library_call(op, "xla.gpu.gemm.bias", (op.lhs, op.rhs, op.bias), (op.output,), given)
 
 
 def gemm_of_instruction(op: lmhlo.Launch, inst: Instruction, unit: GemmCall, context: Context) -> GemmStep:

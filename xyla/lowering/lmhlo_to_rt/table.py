@@ -115,6 +115,19 @@ class Context:
         name = op.name or op.mnemonic
         return CustomCallStep(name, target, self.typed(inputs), self.typed(outputs), attributes, location=location)
 
+    def library_call(
+        self,
+        op: lmhlo.Op,
+        target: str,
+        inputs: tuple[lmhlo.View, ...],
+        outputs: tuple[lmhlo.View, ...],
+        attributes: Mapping[str, Attribute],
+    ) -> None:
+        """Appends a call of the library. On the host a handler does it: that is counted."""
+        reason = op.unit.reason if isinstance(op.unit, HandlerUnit) else "a call of the library on the host"
+        self.units.append((op.name, HandlerUnit(target, None, reason)))
+        self.out.append(replace(self.call(op, target, inputs, outputs, attributes), reason=reason))
+
     def copy(self, op: lmhlo.Op, source: lmhlo.View, target: lmhlo.View) -> None:
         """Copies values: bytes where both lie alike, else element by element. Nothing when they are one."""
         a, b = self.slice(source), self.slice(target)
@@ -122,7 +135,7 @@ class Context:
             if a != b and a.size:
                 self.out.append(CopyStep(op.name or op.mnemonic, a, b))
             return
-        self.out.append(self.call(op, "xla.gpu.memcpy.d2d", (source,), (target,), {}))
+        self.library_call(op, "xla.gpu.memcpy.d2d", (source,), (target,), {})
 
     def block(self, name: str, block: lmhlo.Block) -> StepList:
         """The sequence of a nested block; its steps come later."""

@@ -12,7 +12,7 @@ from xyla.runtime.library_calls.linear_algebra import Fft, Transpose
 @rule(lmhlo.Fft)
 def _fft(op: lmhlo.Fft, context: Context) -> None:
     given = {"fft_length": op.fft_length, "fft_type": Fft[op.fft_type.name].value}
-    context.out.append(context.call(op, "xla.gpu.fft", (op.input,), (op.output,), given))
+    context.library_call(op, "xla.gpu.fft", (op.input,), (op.output,), given)
 
 
 @rule(lmhlo.GpuCholesky)
@@ -30,7 +30,7 @@ def _factor(op: lmhlo.Op, a: lmhlo.View, outputs: tuple[lmhlo.View, ...], lower:
     if len(dims) < 2:
         raise malformed(op, f"Input's dimension count ({len(dims)}) must be 2 or greater.")
     given = {"batch_size": prod(dims[:-2]), "n": dims[-1], "uplo": int(lower)}
-    context.out.append(context.call(op, "xla.gpu.cholesky", (a,), outputs, given))
+    context.library_call(op, "xla.gpu.cholesky", (a,), outputs, given)
 
 
 @rule(lmhlo.TriangularSolve)
@@ -41,4 +41,4 @@ def _triangular_solve(op: lmhlo.TriangularSolve, context: Context) -> None:
         "unit_diagonal": op.unit_diagonal,
         "transpose_a": Transpose[op.transpose_a.name].value,
     }
-    context.out.append(context.call(op, "xla.gpu.triangular_solve", (op.a, op.b), (op.output,), given))
+    context.library_call(op, "xla.gpu.triangular_solve", (op.a, op.b), (op.output,), given)
