@@ -6,11 +6,13 @@ Float rules without a mark keep every bit; integers wrap, so ring identities hol
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from xyla.hlo import ops
+from xyla.hlo.literal import Literal
 from xyla.hlo.module import Instruction
 from xyla.passes.algebraic_simplifier.common import (
     FOLD_ELEMENTS,
@@ -76,29 +78,38 @@ def _same_direction(*values: float | None) -> bool:
     return len(finite) == len(values) and (all(v >= 0 for v in finite) or all(v <= 0 for v in finite))
 
 
-@value_changing(Fp.DEFAULT, "constants of one sign are summed first: one rounding less")
+def _exact_sum(a: Instruction, b: Instruction) -> Literal | None:
+    """The sum of two splats of a float type that is finite and exact: summed first, they cost a rounding less.
+
+    Where it is rounded, x may cancel the larger constant, and of the smaller one nothing is left.
+    """
+    literal, x, y = fold_scalars(ops.ADD, a, b), number(a), number(b)
+    if literal is None or x is None or y is None or not np.isfinite(float(literal.first)):
+        return None
+    return literal if Fraction(x) + Fraction(y) == Fraction(float(literal.first)) else None
+
+
+@value_changing(Fp.DEFAULT, "constants of one sign, whose sum is exact, are summed first: one rounding less")
 def add_merge_floats(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """(x + c1) + c2 = x + (c1 + c2), for constants of one sign."""
+    """(x + c1) + c2 = x + (c1 + c2), for constants of one sign whose sum is exact."""
     inner, c2 = inst.operands
     if not is_float(inst) or inner.op is not ops.ADD or not _same_direction(number(inner.operands[1]), number(c2)):
         return None
-    literal = fold_scalars(ops.ADD, inner.operands[1], c2)
-    if literal is None or not np.isfinite(float(literal.first)):
-        return None
-    return rw.binary(ops.ADD, inner.operands[0], splat_of(rw, literal, inst.shape))
+    literal = _exact_sum(inner.operands[1], c2)
+    return None if literal is None else rw.binary(ops.ADD, inner.operands[0], splat_of(rw, literal, inst.shape))
 
 
-@value_changing(Fp.DEFAULT, "constants of one sign are summed first: one rounding less")
+@value_changing(Fp.DEFAULT, "constants of one sign, whose sum is exact, are summed first: one rounding less")
 def add_merge_into_difference(inst: Instruction, rw: Rewrite) -> Instruction | None:
-    """(c1 - x) + c2 = (c1 + c2) - x, for integers, and floats where the constants have one sign."""
+    """(c1 - x) + c2 = (c1 + c2) - x, for integers, and floats where the constants have one sign and an exact sum."""
     inner, c2 = inst.operands
     if inner.op is not ops.SUBTRACT or inst.shape.element_type.is_complex:
         return None
     c1 = inner.operands[0]
     if is_float(inst) and not _same_direction(number(c1), number(c2)):
         return None
-    literal = fold_scalars(ops.ADD, c1, c2)
-    if literal is None or (is_float(inst) and not np.isfinite(float(literal.first))):
+    literal = _exact_sum(c1, c2) if is_float(inst) else fold_scalars(ops.ADD, c1, c2)
+    if literal is None:
         return None
     return rw.binary(ops.SUBTRACT, splat_of(rw, literal, inst.shape), inner.operands[1])
 
