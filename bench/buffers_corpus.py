@@ -23,6 +23,7 @@ from xyla.analysis.alias import Aliases
 from xyla.analysis.dataflow import Dataflow
 from xyla.analysis.timeline import LiveRanges, Timeline
 from xyla.buffers.assignment import BufferAssignment, assign
+from xyla.buffers.copies import move_copies_up
 from xyla.buffers.verifier import verify_assignment
 from xyla.compiler.optimise import optimise
 from xyla.formats.detect import load_file
@@ -82,8 +83,10 @@ class Sweep:
         self.copies += _copies(module) - before
         times.append(process_time())
         dataflow = Dataflow(module)
-        ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
-        found = assign(module, dataflow, Aliases(dataflow, can_share), ranges, can_share=can_share)
+        ranges, aliases = LiveRanges(Timeline(module, dataflow.graph), dataflow), Aliases(dataflow, can_share)
+        if move_copies_up(dataflow, aliases, ranges):
+            ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
+        found = assign(module, dataflow, aliases, ranges, can_share=can_share)
         times.append(process_time())
         verify_assignment(found, can_share)
         times.append(process_time())

@@ -176,6 +176,18 @@ def test_the_subtree_that_needs_most_goes_first() -> None:
     assert peak(graph, depth_first(graph)) == 40_040
 
 
+def test_a_result_takes_the_place_of_whichever_operand_dies() -> None:
+    module = load("""
+      p = f32[1000] parameter(0)
+      a = f32[1000] negate(p)
+      b = f32[1000] sine(p)
+      c = f32[1000] add(a, b)
+      d = f32[1000] reverse(a), dimensions={0}
+      ROOT e = f32[1000] add(c, d)""", header=", is_scheduled=true")  # fmt: skip
+    # b dies at c, a at d, which cannot be written over it.
+    assert schedule(module).choices[module.entry].peak == 12_000
+
+
 def test_results_are_kept_to_the_end() -> None:
     module = load("""
       p = f32[1000] parameter(0)

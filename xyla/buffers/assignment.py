@@ -355,11 +355,11 @@ class _Assigner:
             self.result.put(allocation, v, 0)
 
     def _fill_outputs(self, buffers: list[Buffer]) -> None:
-        """Temporaries of the entry that lie in an output's memory before it is written."""
+        """Temporaries of the entry lie in an output's memory, or a given up argument's, while that is not in use."""
         of = {v: b for b in buffers for v in b.values}
         rooms = []
         for a in self.result.allocations:
-            if a.kind is Kind.LIVE_OUT and a.size:
+            if a.size and (a.kind is Kind.LIVE_OUT or a.is_overwritten):
                 (owner,) = {of[v] for v in a.values}
                 rooms.append(Room(a.index, a.size, a.color, [(0, a.size, owner.lives)]))
         rooms.sort(key=lambda room: (room.size, room.allocation))

@@ -8,6 +8,7 @@ from xyla.analysis.alias import Aliases, CanShare, share_elementwise
 from xyla.analysis.dataflow import Dataflow
 from xyla.analysis.timeline import LiveRanges, Timeline
 from xyla.buffers.assignment import BufferAssignment, assign
+from xyla.buffers.copies import move_copies_up
 from xyla.buffers.verifier import verify_assignment
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.shape import Shape
@@ -34,10 +35,13 @@ def assign_buffers(
     can_share = _remembered(can_share)
     dataflow = Dataflow(module)
     schedule(module, can_share, dataflow)
-    if CopyInsertion(can_share).run(module, PassContext()):
+    copied = CopyInsertion(can_share).run(module, PassContext())
+    if copied:
         dataflow = Dataflow(module)
-    ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
     aliases = Aliases(dataflow, can_share)
+    ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
+    if copied and move_copies_up(dataflow, aliases, ranges):
+        ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
     wanted = scratch(module) if scratch is not None else {}
     found = assign(module, dataflow, aliases, ranges, can_share=can_share, scratch=wanted, limit=limit)
     if verify:

@@ -33,9 +33,11 @@ class Graph:
     needs, feeds: nodes before and after (operands, control dependencies, the order of effects).
     sizes: bytes of each buffer. users: the nodes that use it; one in `kept` is needed to the end.
     defines, uses: the buffers of each node. born, wasted: bytes that it defines, and those of them that nothing uses.
-    in_place: node -> pairs (old, new): `new` takes over the memory of `old` when the node is the last to use that.
+    in_place: node -> pairs (old, new): `new` may take over the memory of `old` when the node is the last to use that;
+    a buffer takes part once.
     inner: bytes that a node's callees need while it runs; `holds_results`: they include the node's results.
-    given: buffers that exist at the start (a callee's arguments). free: whether a node runs nothing.
+    given: buffers that exist at the start (a callee's arguments, those of the entry that are given up).
+    free: whether a node runs nothing.
     """
 
     instructions: list[Instruction]
@@ -66,9 +68,9 @@ class GraphBuilder:
         self._can_share = can_share
         self._purity = Purity()
         self._effects: dict[OpDef[Any], bool] = {}
-        root = dataflow.values(dataflow.module.entry.root)
-        # Outputs that live in an argument's memory.
-        self._in_arguments = {root[a.output] for a in entry_aliases(dataflow.module)}
+        parameters = dataflow.module.entry.parameters
+        # Arguments that an output is written over: two are alive at once when one is read after that.
+        self._given_up = {dataflow.values(parameters[a.parameter])[a.leaf] for a in entry_aliases(dataflow.module)}
 
     def build(self, comp: Computation, peaks: Mapping[Computation, int], *, in_loop: bool) -> Graph:
         """The graph of `comp`. `peaks`: bytes that each callee needs beside its arguments.
@@ -91,7 +93,7 @@ class GraphBuilder:
         self._add_uses(graph, numbers)
         self._add_edges(graph)
         graph.kept.update(b for b in self._buffers(comp.root, numbers) if b != NO_BUFFER)
-        if not in_loop:
+        if not in_loop and not comp.is_entry:
             graph.kept.update(graph.given)
         self._add_sums(graph)
         return graph
@@ -111,7 +113,7 @@ class GraphBuilder:
         for value in values:
             if value is None or value in numbers:
                 continue
-            if value in self._in_arguments or _is_external(value):
+            if value not in self._given_up and _is_external(value):
                 numbers[value] = NO_BUFFER
                 continue
             number = numbers[value] = len(graph.sizes)
@@ -127,15 +129,15 @@ class GraphBuilder:
     def _pairs(
         self, graph: Graph, inst: Instruction, numbers: Mapping[Value, int], fresh: set[int]
     ) -> list[tuple[int, int]]:
-        """Which of the `fresh` buffers may take over an operand's memory; each buffer in one pair at most."""
+        """Which of the `fresh` buffers may take over which operand's memory: (old, new), each pair once."""
         outputs = self._buffers(inst, numbers)
         operands = [self._buffers(o, numbers) for o in inst.operands]
-        pairs: dict[int, int] = {}
+        pairs: dict[tuple[int, int], None] = {}
         for operand, leaf, out in self._candidates(graph, inst, operands, outputs):
             old, new = operands[operand][leaf], outputs[out]
-            if old != NO_BUFFER and new in fresh and old not in pairs and new not in pairs.values():
-                pairs[old] = new
-        return list(pairs.items())
+            if old != NO_BUFFER and new in fresh:
+                pairs[old, new] = None
+        return list(pairs)
 
     def _candidates(
         self, graph: Graph, inst: Instruction, operands: Sequence[Sequence[int]], outputs: Sequence[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xyla.analysis.alias import CanShare, share_elementwise
 from xyla.analysis.dataflow import Dataflow
@@ -42,6 +42,15 @@ class Choice:
     given_peak: int
     lower_bound: int
 
+    def without(self, arguments: int) -> Choice:
+        """The same, not counting arguments that are alive all the time."""
+        return replace(
+            self,
+            peak=self.peak - arguments,
+            given_peak=self.given_peak - arguments,
+            lower_bound=self.lower_bound - arguments,
+        )
+
 
 @dataclass(slots=True)
 class Schedule:
@@ -74,8 +83,8 @@ def schedule(module: Module, can_share: CanShare = share_elementwise, dataflow: 
         in_loop = any(site.in_loop for site in calls.sites(comp))
         graph = builder.build(comp, peaks, in_loop=in_loop)
         order, choice = _keep(graph) if keep else _best(graph)
-        found.choices[comp] = choice
         arguments = sum(graph.sizes[b] for b in graph.given)
+        found.choices[comp] = choice.without(arguments) if comp.is_entry else choice
         # A shared computation has memory of its own all the time: its caller needs none for it.
         peaks[comp] = 0 if calls.is_shared(comp) else max(0, choice.peak - arguments)
         rewriter.reorder(comp, [graph.instructions[node] for node in order])

@@ -50,9 +50,13 @@ def peak(graph: Graph, order: Sequence[int]) -> int:
 
 def _saved(graph: Graph, node: int, dying: Sequence[int]) -> int:
     """Bytes of results that are written over operands of which this is the last use."""
-    sizes = graph.sizes
-    pairs = graph.in_place[node]
-    return sum(min(sizes[old], sizes[new]) for old, new in pairs if old in dying and old not in graph.kept)
+    sizes, saved = graph.sizes, 0
+    taken: set[int] = set()
+    for old, new in graph.in_place[node]:
+        if old in dying and old not in graph.kept and old not in taken and new not in taken:
+            taken.update((old, new))
+            saved += min(sizes[old], sizes[new])
+    return saved
 
 
 def _grown(graph: Graph, node: int, saved: int) -> int:
