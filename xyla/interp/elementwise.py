@@ -16,6 +16,7 @@ from xyla.hlo.attr_types import ComparisonDirection, ComparisonType
 from xyla.hlo.module import Instruction
 from xyla.hlo.op_def import OpDef
 from xyla.interp import integer, math_complex, math_real
+from xyla.interp.extrema import MAXIMUM, MINIMUM
 from xyla.interp.mixed import common_type
 from xyla.interp.numeric import bitcast_convert, convert, narrow, total_order_key, widen
 from xyla.interp.session import Session
@@ -154,9 +155,8 @@ def _binary(op: OpDef[Any], fn: _Fn, *, on_pred: _Fn | None = None, on_complex: 
 _binary(ops.ADD, np.add, on_pred=np.logical_or)
 _binary(ops.SUBTRACT, np.subtract, on_pred=np.logical_xor)
 _binary(ops.MULTIPLY, np.multiply, on_pred=np.logical_and, on_complex=math_complex.multiply)
-# NaN wins in both, as in IEEE 754-2019 maximum and minimum.
-_binary(ops.MAXIMUM, np.maximum)
-_binary(ops.MINIMUM, np.minimum)
+_binary(ops.MAXIMUM, MAXIMUM)
+_binary(ops.MINIMUM, MINIMUM)
 _binary(ops.AND, np.bitwise_and, on_pred=np.logical_and)
 _binary(ops.OR, np.bitwise_or, on_pred=np.logical_or)
 _binary(ops.XOR, np.bitwise_xor, on_pred=np.logical_xor)
@@ -259,7 +259,7 @@ def _select(inst: Instruction, session: Session) -> Kernel:
 @EVAL.rule(ops.CLAMP)
 def _clamp(inst: Instruction, session: Session) -> Kernel:
     # min(max(x, lo), hi), NaN from any of the three wins.
-    return _in_compute_type(lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi), type_of(inst, 1))
+    return _in_compute_type(lambda lo, x, hi: MINIMUM(MAXIMUM(x, lo), hi), type_of(inst, 1))
 
 
 # -- conversions ---------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import numpy as np
 from xyla.hlo import ops
 from xyla.hlo.module import Computation, Instruction
 from xyla.hlo.op_def import OpDef
+from xyla.interp.extrema import MAXIMUM, MINIMUM, Extremum
 from xyla.interp.numeric import accumulator, compute_dtype, narrow
 from xyla.interp.table import Array
 from xyla.support.dtypes import PRED, ElementType
@@ -21,9 +22,9 @@ from xyla.support.dtypes import PRED, ElementType
 
 @dataclass(frozen=True)
 class Monoid:
-    """A reducer known to NumPy: the ufunc, and the dtype in which it accumulates."""
+    """A reducer known to NumPy: the ufunc (or what stands for it), and the dtype in which it accumulates."""
 
-    ufunc: np.ufunc
+    ufunc: np.ufunc | Extremum
     element_type: ElementType
     dtype: np.dtype[Any]
 
@@ -41,11 +42,11 @@ class Monoid:
         return narrow(np.asarray(x), self.element_type)
 
 
-_UFUNCS: dict[OpDef[Any], np.ufunc] = {
+_UFUNCS: dict[OpDef[Any], np.ufunc | Extremum] = {
     ops.ADD: np.add,
     ops.MULTIPLY: np.multiply,
-    ops.MAXIMUM: np.maximum,
-    ops.MINIMUM: np.minimum,
+    ops.MAXIMUM: MAXIMUM,
+    ops.MINIMUM: MINIMUM,
     ops.AND: np.bitwise_and,
     ops.OR: np.bitwise_or,
     ops.XOR: np.bitwise_xor,

@@ -54,7 +54,7 @@ def _reduce_monoid(monoid: Monoid, x: Array, init: Array, dims: Sequence[int]) -
         if x.size == 0:
             return np.broadcast_to(init, kept).astype(monoid.element_type.np)
         return monoid.narrow(monoid.ufunc(monoid.widen(init), monoid.widen(x)))
-    if monoid.ufunc in (np.add, np.multiply):
+    if isinstance(monoid.ufunc, np.ufunc) and monoid.ufunc in (np.add, np.multiply):
         if x.dtype.kind == "V":
             x = monoid.widen(x)
         folded = monoid.ufunc.reduce(x, axis=axes, dtype=monoid.dtype)
