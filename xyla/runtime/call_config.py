@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from xyla.runtime.program import Attribute
+from xyla.runtime.call_types import Kind, Signature
+from xyla.runtime.program import Attribute, CustomCallStep
 from xyla.support.status import XylaError, invalid
 
 MAX_DEPTH = 50
+# The attribute under which a function that wants the configuration's text as it is asks for it.
+CONFIG = "backend_config"
 _TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>[-+]?(?:0x[0-9a-fA-F]+|\d+(?:\.\d*)?(?:[eE][-+]?\d+)?))"""
     r"""|(?P<word>[A-Za-z_][\w.$]*)|(?P<mark>[{}\[\]<>=,:@#!()?*]|->))""",
@@ -41,6 +44,24 @@ def attributes_of_config(text: str) -> dict[str, Attribute] | None:
         return {str(k): _of_json(v) for k, v in json.loads(text).items()}
     except ValueError:
         return _Reader(text).whole()
+
+
+def attributes_in(config: str, signature: Signature, step: CustomCallStep) -> dict[str, Attribute]:
+    """The attributes that a call's configuration states, for a function with this signature.
+
+    Raises INVALID_ARGUMENT when the text has no structure and the function does not ask for it as it is.
+    """
+    wanted = signature.attributes
+    as_text = wanted is not None and CONFIG in wanted and wanted[CONFIG].kind is Kind.STRING
+    if as_text or wanted is None:
+        found = None if as_text else attributes_of_config(config)
+        if found is None or not config:
+            return {CONFIG: unquoted(config)} if config or as_text else {}
+        return found
+    stated = attributes_of_config(config)
+    if stated is None:
+        raise invalid(f"%{step.name}: {step.target} takes attributes, but the configuration is {config[:60]}")
+    return stated
 
 
 def unquoted(text: str) -> str:

@@ -27,17 +27,15 @@ from typing import Any, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from xyla.runtime.call_config import attributes_of_config, unquoted
-from xyla.runtime.call_types import REQUIRED, Argument, AttributeType, Kind, Signature, attribute_type, attribute_types
+from xyla.runtime.call_config import CONFIG
+from xyla.runtime.call_types import REQUIRED, Argument, AttributeType, Signature, attribute_type, attribute_types
 from xyla.runtime.custom_calls import CallContext, Handler, register
-from xyla.runtime.program import ArrayType, Attribute, CustomCallStep
+from xyla.runtime.program import ArrayType, CustomCallStep
 from xyla.support.status import Status, XylaError, invalid
 
 Array = npt.NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
 _NATIVE = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)
-# The attribute under which a function that wants the configuration's text as it is asks for it.
-CONFIG = "backend_config"
 _CONTEXT = "context"
 
 
@@ -189,21 +187,3 @@ def _native(address: int) -> Callable[[CustomCallStep], Handler]:
         return run
 
     return prepare
-
-
-def attributes_in(config: str, signature: Signature, step: CustomCallStep) -> dict[str, Attribute]:
-    """The attributes that a call's configuration states, for a function with this signature.
-
-    Raises INVALID_ARGUMENT when the text has no structure and the function does not ask for it as it is.
-    """
-    wanted = signature.attributes
-    as_text = wanted is not None and CONFIG in wanted and wanted[CONFIG].kind is Kind.STRING
-    if as_text or wanted is None:
-        found = None if as_text else attributes_of_config(config)
-        if found is None or not config:
-            return {CONFIG: unquoted(config)} if config or as_text else {}
-        return found
-    stated = attributes_of_config(config)
-    if stated is None:
-        raise invalid(f"%{step.name}: {step.target} takes attributes, but the configuration is {config[:60]}")
-    return stated

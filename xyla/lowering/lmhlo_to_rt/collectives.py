@@ -7,6 +7,7 @@ CollectiveOpGroupMode and ReductionKind.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -84,11 +85,20 @@ def _copies(op: Any, context: Context) -> None:
         context.erased.add((context.function.name, token.number))
 
 
-def _collective(op: lmhlo.Collective, context: Context, global_ids: bool | None, **more: Attribute) -> None:
+def _collective(
+    op: lmhlo.Collective,
+    context: Context,
+    global_ids: bool | None,
+    more: Mapping[str, Attribute],
+    *,
+    outsiders: bool = False,
+) -> None:
+    """outsiders: whether devices that no group names take part, with another result than their operand."""
     mode = group_mode(op, global_ids=global_ids)
     groups = tuple(g for g in op.replica_groups if g)
     function = context.module.entry
-    if is_degenerate(mode, groups, function.replica_count, function.num_partitions):
+    outsiders = outsiders and bool(groups)
+    if not outsiders and is_degenerate(mode, groups, function.replica_count, function.num_partitions):
         _copies(op, context)
         return
     target = "xla.gpu." + op.mnemonic.partition(".")[2]
@@ -115,7 +125,7 @@ def _reduce(op: lmhlo.AllReduce | lmhlo.ReduceScatter, context: Context, **more:
         if isinstance(token, lmhlo.Token):
             context.erased.add((context.function.name, token.number))
         return
-    _collective(op, context, op.use_global_device_ids, reduction_kind=kind or 0, **more)
+    _collective(op, context, op.use_global_device_ids, {"reduction_kind": kind or 0, **more})
 
 
 @rule(lmhlo.AllReduce, lmhlo.AllReduceStart)
@@ -125,7 +135,7 @@ def _all_reduce(op: lmhlo.AllReduce, context: Context) -> None:
 
 @rule(lmhlo.AllGather, lmhlo.AllGatherStart)
 def _all_gather(op: lmhlo.AllGather, context: Context) -> None:
-    _collective(op, context, op.use_global_device_ids, all_gather_dimension=op.all_gather_dimension)
+    _collective(op, context, op.use_global_device_ids, {"all_gather_dimension": op.all_gather_dimension})
 
 
 @rule(lmhlo.ReduceScatter, lmhlo.ReduceScatterStart)
@@ -137,12 +147,12 @@ def _reduce_scatter(op: lmhlo.ReduceScatter, context: Context) -> None:
 def _all_to_all(op: lmhlo.AllToAll, context: Context) -> None:
     has, dimension = op.split_dimension is not None, op.split_dimension or 0
     more = {"has_split_dimension": has, **({"split_dimension": dimension} if has else {})}
-    _collective(op, context, None, **more)
+    _collective(op, context, None, more)
 
 
 @rule(lmhlo.CollectiveBroadcast)
 def _collective_broadcast(op: lmhlo.CollectiveBroadcast, context: Context) -> None:
-    _collective(op, context, None)
+    _collective(op, context, None, {}, outsiders=True)
 
 
 @rule(lmhlo.RaggedAllToAll)

@@ -10,7 +10,6 @@ from xyla.lowering import lmhlo
 from xyla.lowering.arrays import array_type
 from xyla.lowering.lmhlo_to_rt.products import gemm_of_instruction
 from xyla.lowering.lmhlo_to_rt.table import Context, malformed, refuse, rule
-from xyla.lowering.rt_types import memref_of
 from xyla.lowering.units import HandlerUnit, Unit
 from xyla.runtime.program import Deferred, GemmCall, KernelStep, Slice
 
@@ -45,6 +44,8 @@ def _check_arrays(op: lmhlo.Launch, unit: Unit | None) -> None:
             raise malformed(op, f"{len(views)} {what}s, its instruction has {len(wanted)}")
         for i, (view, kind) in enumerate(zip(views, wanted, strict=True)):
             if view.type != kind:
+                from xyla.lowering.rt_types import memref_of
+
                 raise malformed(op, f"{what} {i} is {memref_of(view.type)}, its instruction has {memref_of(kind)}")
     literals = unit.literals if isinstance(unit, KernelSpec) else ()
     for view, literal in zip(op.literals, literals, strict=False):

@@ -93,16 +93,27 @@ def _group(groups: list[tuple[int, ...]], me: int, count: int) -> tuple[int, ...
 
 
 def _meeting(name: str, step: CustomCallStep, a: dict[str, Any], combine: Combine) -> Handler:
-    """A handler that meets the group's members and combines all their values, given this device's place in it."""
-    types = [t.dtype for _, t in step.outputs]
+    """A handler that meets the group's members and combines all their values, given this device's place in it.
+
+    It raises INVALID_ARGUMENT when a group of that size does not give what the program says.
+    """
+    types = [t for _, t in step.outputs]
 
     def run(context: CallContext, arrays: Sequence[Array]) -> list[Array]:
         world, device = context.options.world or SINGLE, context.options.participant
         members = members_of(a, world, device)
         mine = tuple(np.array(x) for x in arrays)
         values = world.exchange((name, a["uid"]), device, members, mine, f"%{context.step}")
-        results = combine([values[m] for m in members], members.index(device))
-        return [np.asarray(r).astype(t) for r, t in zip(results, types, strict=True)]
+        try:
+            results = combine([values[m] for m in members], members.index(device))
+        except ValueError as error:  # NumPy's word for a dimension that cannot be cut into that many parts
+            raise invalid(f"%{context.step} in a group of {len(members)}: {error}", hint=_HINT) from None
+        if [np.shape(r) for r in results] != [t.dims for t in types]:
+            found, wanted = ([list(s) for s in shapes] for shapes in (map(np.shape, results), (t.dims for t in types)))
+            raise invalid(
+                f"%{context.step} in a group of {len(members)} gives {found}, the program says {wanted}", hint=_HINT
+            )
+        return [np.asarray(r).astype(t.dtype) for r, t in zip(results, types, strict=True)]
 
     return run
 

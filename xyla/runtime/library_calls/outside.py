@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from xyla.runtime.call_config import attributes_in
 from xyla.runtime.call_types import AttributeType, Kind
 from xyla.runtime.custom_calls import OUTSIDE, CallContext, Handler, find, guarded, handler_of, where_of
 from xyla.runtime.library_calls.common import Array, library_call
 from xyla.runtime.program import ArrayType, CustomCallStep, Slice
-from xyla.runtime.user_calls import attributes_in
 from xyla.support.status import unimplemented
 
 EVALUATE = "xyla.evaluate"
