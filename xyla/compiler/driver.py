@@ -216,6 +216,9 @@ def _refuse_what_cannot_run(module: Module) -> None:
     for inst in module.instructions():
         if any(leaf.is_buffer for _, leaf in inst.shape.leaves()):
             raise unimplemented(f"%{inst.name} of shape {inst.shape}: buffers are not compiled yet", span=inst.span)
+        groups = getattr(inst.attrs, "replica_groups", None)
+        if groups is not None and groups.text and not groups.groups:
+            raise unimplemented(f"replica groups over a named mesh ({groups.text})", span=inst.span)
 
 
 def _dump(folder: Path, assignment: BufferAssignment, lowered: Lowered) -> None:

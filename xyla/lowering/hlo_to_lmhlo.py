@@ -27,7 +27,17 @@ from xyla.hlo.shape import Layout, Shape
 from xyla.lowering import lmhlo
 from xyla.lowering.arrays import array_type, retiles, row_major
 from xyla.lowering.frames import in_order, overwritten_parameters
-from xyla.lowering.hlo_to_lmhlo_units import DONE, DONE_OF, PASSES_ON, STARTS, UNITS, WRAPPED, gemm, keep_defined
+from xyla.lowering.hlo_to_lmhlo_units import (
+    DONE,
+    DONE_OF,
+    PASSES_ON,
+    STARTS,
+    UNITS,
+    WRAPPED,
+    gemm,
+    has_library_reduction,
+    keep_defined,
+)
 from xyla.lowering.outline import Outlined
 from xyla.lowering.units import HandlerUnit, Unit
 from xyla.runtime.program import ArrayType, GemmCall, Slice
@@ -244,6 +254,8 @@ class Lowering:
         Where exactly one done in the same computation waits for it, that is what its token goes to. Otherwise the
         operation is done at once, and nothing is left to wait for.
         """
+        if work.called and not has_library_reduction(work):
+            return None
         users = list(inst.users)
         paired = len(users) == 1 and users[0].op in DONE and not inst.is_root
         token = lmhlo.Token(len(self.tokens)) if paired else None

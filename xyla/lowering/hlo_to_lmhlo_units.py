@@ -17,6 +17,7 @@ from xyla.lowering.outline import Outlined, as_entry, outline
 from xyla.lowering.units import HandlerUnit
 from xyla.runtime.custom_calls import CallContext
 from xyla.runtime.program import Deferred
+from xyla.support.dtypes import PRED
 
 if TYPE_CHECKING:
     from xyla.lowering.hlo_to_lmhlo import Lowering
@@ -31,6 +32,9 @@ _KINDS: dict[OpDef[Any], str] = {
     ops.ADD: "add", ops.MULTIPLY: "multiply", ops.MINIMUM: "minimum", ops.MAXIMUM: "maximum", ops.AND: "and",
     ops.OR: "or",
 }  # fmt: skip
+
+
+_LOGICAL = frozenset({"and", "or"})  # for integers these are no reductions of the library
 
 
 # -- linear algebra and transforms -------------------------------------------------------------------------------
@@ -108,6 +112,12 @@ def _reducer(inst: Instruction) -> lmhlo.Reducer:
     if kind is not None and len(comp.parameters) == 2 and set(root.operands) == set(comp.parameters):
         return lmhlo.Reducer(kind)
     return lmhlo.Reducer(hlo=Outlined(lambda: as_entry(comp)))
+
+
+def has_library_reduction(inst: Instruction) -> bool:
+    """Whether the runtime's library combines values as a collective's computation does; else the evaluator does it."""
+    kind = _reducer(inst).kind
+    return kind != "" and (kind not in _LOGICAL or inst.operands[0].shape.element_type is PRED)
 
 
 def _results(low: Lowering, inst: Instruction) -> tuple[lmhlo.View, ...]:
