@@ -272,6 +272,14 @@ def test_library_calls_run_from_text(name: str) -> None:
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
 
 
+def test_what_the_host_does_in_python_is_counted() -> None:
+    text = gemm_text(PLAIN, ("5x4xi32", "4x6xi32", "5x6xi32")).replace("-> ()", '-> () loc("dot")', 1)
+    stats = compiled(text).executable.stats
+    assert (stats.instructions, stats.handlers) == (1, [("%dot", "a call of the library on the host")])
+    stats = compiled(gemm_text(PLAIN, ("5x4xf32", "4x6xf32", "5x6xf32"))).executable.stats
+    assert (stats.instructions, stats.handlers, stats.library_calls) == (1, [], 1)
+
+
 def test_a_launch_whose_arrays_are_not_those_of_its_instruction_is_refused() -> None:
     text = exponential()
     for old, new, message in (

@@ -333,6 +333,12 @@ def test_permutes_and_broadcasts_give_zeros_to_those_that_are_left_out() -> None
     assert on_devices(3, 1, "collective_broadcast", numbered, PAIR, **some) == [[[1, 10]], [[1, 10]], [[0, 0]]]
 
 
+def test_a_permute_among_too_few_devices_says_how_many_it_names() -> None:
+    with pytest.raises(XylaError, match="name device 5, but the program runs on 2") as error:
+        on_devices(2, 1, "collective_permute", numbered, PAIR, group_mode=0, source_peers=(0,), target_peers=(5,))
+    assert "replicas=" in (error.value.hint or "")
+
+
 def test_ragged_exchanges() -> None:
     def operands(device: int) -> list[Array]:
         lists = {0: ([0, 1], [1, 2], [0, 0], [1, 1]), 1: ([0, 1], [1, 1], [1, 2], [2, 1])}[device]
