@@ -188,6 +188,22 @@ def test_a_result_takes_the_place_of_whichever_operand_dies() -> None:
     assert schedule(module).choices[module.entry].peak == 12_000
 
 
+def test_an_argument_that_is_read_after_its_update_counts_twice() -> None:
+    text = """
+      p = f32[1000] parameter(0)
+      new = f32[1000] negate(p)
+      a = f32[1000] reverse(p), dimensions={0}
+      s = f32[] reduce(a, z), dimensions={0}, to_apply=add
+      ROOT t = (f32[1000], f32[]) tuple(new, s)""".replace("      new", "      z = f32[] constant(0)\n      new")
+    header = ", input_output_alias={ {0}: (0, {}, must-alias) }"
+    choice = schedule(module := load(text, ADD, header)).choices[module.entry]
+    assert choice.given_peak == 8000
+    # Updated last: it is done in place.
+    assert choice.peak == 4004
+    order = names(module.entry)
+    assert order.index("a") < order.index("new")
+
+
 def test_results_are_kept_to_the_end() -> None:
     module = load("""
       p = f32[1000] parameter(0)

@@ -55,6 +55,9 @@ def _earliest(copy: Instruction, dataflow: Dataflow, aliases: Aliases, ranges: L
         return None
     needs = (*copy.operands, *copy.control_predecessors)
     earliest = max(timeline.end(inst) for inst in needs)
+    # Before the value's other reads nothing would be gained.
+    reads = (timeline.start(u.instruction) for u in source.uses)
+    earliest = max(earliest, *(at for at in reads if at < now), 0)
     for other in aliases.set_of(target).values:
         if other is target:
             continue

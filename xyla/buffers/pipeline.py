@@ -29,15 +29,29 @@ def assign_buffers(
 ) -> BufferAssignment:
     """Schedules `module` (unless it is), inserts the copies it needs, and assigns its buffers; changes `module`.
 
-    can_share: which results may overwrite an operand. scratch: asked for the bytes that instructions need while they
-    run, once the module is final. limit: bytes, see `assign`. verify: prove the result by replay.
+    can_share: which results may overwrite an operand. The others: see `place_buffers`.
     """
-    can_share = _remembered(can_share)
-    dataflow = Dataflow(module)
-    schedule(module, can_share, dataflow)
+    can_share = remembered(can_share)
+    schedule(module, can_share)
     copied = CopyInsertion(can_share).run(module, PassContext())
-    if copied:
-        dataflow = Dataflow(module)
+    return place_buffers(module, copied=copied, can_share=can_share, scratch=scratch, limit=limit, verify=verify)
+
+
+def place_buffers(
+    module: Module,
+    *,
+    copied: bool,
+    can_share: CanShare,
+    scratch: Scratch | None = None,
+    limit: int | None = None,
+    verify: bool = True,
+) -> BufferAssignment:
+    """Assigns the buffers of a scheduled module in which `copy-insertion` finds nothing to do.
+
+    copied: it has inserted copies, which are moved to better places. scratch: asked for the bytes that instructions
+    need while they run, once the module is final. limit: bytes, see `assign`. verify: prove the result by replay.
+    """
+    dataflow = Dataflow(module)
     aliases = Aliases(dataflow, can_share)
     ranges = LiveRanges(Timeline(module, dataflow.graph), dataflow)
     if copied and move_copies_up(dataflow, aliases, ranges):
@@ -49,7 +63,7 @@ def assign_buffers(
     return found
 
 
-def _remembered(can_share: CanShare) -> CanShare:
+def remembered(can_share: CanShare) -> CanShare:
     """The hook, asked once for each instruction, operand shape and output: every stage asks it again."""
     known: dict[tuple[Instruction, Shape, int, int, int], bool] = {}
 
