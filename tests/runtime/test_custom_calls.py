@@ -14,6 +14,7 @@ from xyla.runtime import custom_calls
 from xyla.runtime.call_config import attributes_of_config, unquoted
 from xyla.runtime.call_types import AttributeType, Kind, attribute_type, attribute_types, decode_all
 from xyla.runtime.custom_calls import CallContext
+from xyla.runtime.host_program import Encoder
 from xyla.runtime.program import ArrayType, CustomCallStep, Slice
 from xyla.runtime.run_options import DEFAULT_OPTIONS
 from xyla.support.status import Status, XylaError
@@ -237,10 +238,29 @@ def test_native_code_gets_buffers_and_configuration_and_fails_with_a_text() -> N
     address = ctypes.cast(function, ctypes.c_void_p).value
     assert address is not None
     xyla.register_custom_call(NAME, address)
-    assert call('"good"')[0].tolist() == [10, 21, 32, 43]
-    error = failure('"bad"')
-    assert (error.status, "the valve is stuck" in error.message) == (Status.UNKNOWN, True)
-    assert seen == [b"good", b"bad"]
+    for engine in ("compiled", "interpreted", "reference"):
+        seen.clear()
+        assert call('"good"', engine)[0].tolist() == [10, 21, 32, 43]
+        error = failure('"bad"', engine)
+        assert error.status is Status.UNKNOWN
+        assert f"%r: the custom call {NAME!r} failed: the valve is stuck" in error.message
+        assert seen == [b"good", b"bad"]
+    assert call("{a = 1 : i64}")[0].tolist() == [10, 21, 32, 43]
+    assert seen[-1] == b"{a = 1 : i64}"
+    executable = xyla.compile(program())
+    code = Encoder(executable.program, [0] * len(executable.program.kernel_names)).encode()
+    assert (len(code.custom_calls), len(code.native_calls)) == (0, 1)
+
+
+def test_attributes_of_native_code_are_checked_too() -> None:
+    function = NATIVE(lambda buffers, config, size: None)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    xyla.register_custom_call(NAME, address, attributes={"scale": float}, arguments=[np.float32, np.float32])
+    assert len(call("{scale = 1.0 : f64}")) == 1
+    assert "has no attribute 'scele'" in failure("{scele = 1.0 : f64}").message
+    xyla.register_custom_call(NAME, address, arguments=[np.float32, np.int32])
+    assert "argument 1 is an array of float32, expected int32" in failure().message
 
 
 def test_an_unknown_target_names_the_nearest_one() -> None:

@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from xyla.runtime.call_config import unquoted
 from xyla.runtime.call_types import ANY, Signature, in_call
-from xyla.runtime.program import CustomCallStep
+from xyla.runtime.program import ArrayType, CustomCallStep
 from xyla.runtime.run_options import RunOptions
 from xyla.support.diagnostics import did_you_mean
 from xyla.support.status import invalid, unimplemented
@@ -39,11 +40,21 @@ Prepare = Callable[[CustomCallStep], Handler]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One name: how its steps are prepared, what they take, and whether HLO may name it."""
+    """One name: how its steps are prepared, what they take, whether HLO may name it.
+
+    address: of native code that does the same (see `user_calls`), for engines that need no Python between steps.
+    """
 
     prepare: Prepare
     signature: Signature = ANY
     in_hlo: bool = False
+    address: int | None = None
+
+    def check(self, step: CustomCallStep) -> None:
+        """Raises INVALID_ARGUMENT when a step's attributes, arguments or results are not those of the signature."""
+        where = f"{where_of(step)} ({step.target})"
+        self.signature.check([t for _, t in step.inputs], [t for _, t in step.outputs], where)
+        self.signature.decode(step.attributes, where)
 
 
 _TARGETS: dict[str, Target] = {}
@@ -53,7 +64,14 @@ OUTSIDE = "xla.gpu.custom_call"
 _LIBRARY, _LIBRARY_MODULE = "xla.gpu.", "xyla.runtime.library_calls"
 
 
-def register(target: str, prepare: Prepare, signature: Signature = ANY, *, in_hlo: bool = False) -> None:
+def register(
+    target: str,
+    prepare: Prepare,
+    signature: Signature = ANY,
+    *,
+    in_hlo: bool = False,
+    address: int | None = None,
+) -> None:
     """Makes `target` known; the last registration of a name counts. `signature` is checked before `prepare` is called.
 
     in_hlo: HLO's custom-call may name it too (what users register); else only steps of programs do.
@@ -61,7 +79,7 @@ def register(target: str, prepare: Prepare, signature: Signature = ANY, *, in_hl
     """
     if not target:
         raise invalid("a custom call needs a name")
-    _TARGETS[target] = Target(prepare, signature, in_hlo)
+    _TARGETS[target] = Target(prepare, signature, in_hlo, address)
 
 
 def unregister(target: str) -> None:
@@ -109,9 +127,7 @@ def handler_of(step: CustomCallStep) -> Handler:
             f"{where}: no custom call {step.target!r} is registered",
             hint=f"did you mean {near!r}?" if near else None,
         )
-    signature = target.signature
-    signature.check([t for _, t in step.inputs], [t for _, t in step.outputs], f"{where} ({step.target})")
-    signature.decode(step.attributes, f"{where} ({step.target})")
+    target.check(step)
     return target.prepare(step)
 
 
@@ -120,9 +136,50 @@ def attributes_of(step: CustomCallStep) -> dict[str, Any]:
     return signature_of(step.target).decode(step.attributes, f"{where_of(step)} ({step.target})")
 
 
+@dataclass(frozen=True, slots=True)
+class NativeCall:
+    """What the native engine calls by itself: address, configuration with its final NUL, and how errors begin."""
+
+    address: int
+    config: bytes
+    failure: str
+
+
+def native_of(step: CustomCallStep) -> NativeCall | None:
+    """The native code that does a step, or None where Python has to: no address, holes, or arrays not row-major.
+
+    Raises as `handler_of`.
+    """
+    name = step.attributes.get("call_target_name")
+    target = _TARGETS.get(name) if step.target == OUTSIDE and isinstance(name, str) else None
+    if target is None or target.address is None:
+        return None
+    arrays = [t for _, t in (*step.inputs, *step.outputs)]
+    if any(t.dims == (0,) or t.strides != row_major(t) for t in arrays):
+        return None
+    handler_of(step)
+    config = step.attributes.get("backend_config", "")
+    text = unquoted(config) if isinstance(config, str) else ""
+    return NativeCall(target.address, text.encode() + b"\0", failure_of(step))
+
+
+def row_major(t: ArrayType) -> tuple[int, ...]:
+    """The strides of an array that lies row by row."""
+    strides, step = [0] * len(t.dims), t.dtype.itemsize
+    for d in range(len(t.dims) - 1, -1, -1):
+        strides[d] = step
+        step *= max(t.dims[d], 1)
+    return tuple(strides)
+
+
+def failure_of(step: CustomCallStep) -> str:
+    """How the error of a call that failed begins."""
+    return f"{where_of(step)}: the custom call {_called(step)!r} failed"
+
+
 def guarded(step: CustomCallStep, handler: Handler) -> Handler:
     """A handler whose failures become errors that name the step, the target and the place in the source."""
-    where = f"{where_of(step)}: the custom call {_called(step)!r} failed"
+    where = failure_of(step)
 
     def run(context: CallContext, arrays: Sequence[Array]) -> Sequence[Array]:
         try:

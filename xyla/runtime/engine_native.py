@@ -20,7 +20,7 @@ from xyla.runtime.objects import Kernel, KernelSource, default_store
 from xyla.runtime.pool import shared_pool
 from xyla.runtime.pool_ir import worker_source
 from xyla.runtime.program import AllocationKind, KernelStep, Program, all_steps
-from xyla.support.status import internal
+from xyla.support.status import Status, XylaError, internal
 
 # Programs of this many steps over this many bytes at most are over sooner than the interpreter lock is handed over.
 _SHORT_STEPS, _SHORT_BYTES = 64, 1 << 16
@@ -106,6 +106,9 @@ class NativeEngine:
             raise execution.error
         if status == Failure.OPCODE:
             raise internal("host code with an unknown instruction")
+        if status == Failure.NATIVE:
+            text = ctypes.string_at(int(words[Word.TEXT])).decode("utf-8", "replace")
+            raise XylaError(Status.UNKNOWN, f"{self.code.native_calls[int(words[Word.WHICH])].failure}: {text}")
         return status
 
 

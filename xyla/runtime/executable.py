@@ -199,7 +199,7 @@ class Executable:
         """From now on runs the steps one by one from Python; None: natively again."""
         self._interpreter = interpreter
         code = self._native.code
-        simple = self._is_plain and not code.uses_blas and not code.custom_calls
+        simple = self._is_plain and not code.uses_blas and not code.custom_calls and not code.native_calls
         self._is_direct = simple and self._is_readable and interpreter is None
 
     @cached_property

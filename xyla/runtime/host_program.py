@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xyla.runtime.blas import gemm_parts, gemm_record
+from xyla.runtime.custom_calls import NativeCall, native_of
 from xyla.runtime.host_program_ir import Op
 from xyla.runtime.pool import host_threads
 from xyla.runtime.program import (
@@ -47,7 +49,8 @@ _Task = Iterator[Step] | Callable[[], None]
 class HostProgram:
     """code: starts with BIND and ends with RETURN. slots: the first table entry of each step, by id.
 
-    allocation_of, offset_of: of every table entry. custom_calls: by the index that `Op.CUSTOM` hands out.
+    allocation_of, offset_of: of every table entry. custom_calls: by the index that `Op.CUSTOM` hands out; native_calls:
+    likewise of `Op.NATIVE`.
     num_shared: subroutines, which bounds the depth of calls. uses_blas: whether a matrix product is among the steps.
     """
 
@@ -56,9 +59,10 @@ class HostProgram:
     allocation_of: Words
     offset_of: Words
     custom_calls: list[CustomCallStep]
+    native_calls: list[NativeCall]
     num_shared: int
     uses_blas: bool
-    keep_alive: list[Words]
+    keep_alive: list[npt.NDArray[Any]]
 
 
 class Encoder:
@@ -69,8 +73,10 @@ class Encoder:
         self._functions = functions
         self._words: list[int] = []
         self._addresses: list[int] = []  # positions of words that hold a position in the code
-        self._records: list[Words] = []
+        self._records: list[npt.NDArray[Any]] = []
         self._custom_calls: list[CustomCallStep] = []
+        self._native_calls: list[NativeCall] = []
+        self._native: dict[int, int] = {}  # its index, by id of the step
         self._slots: dict[int, int] = {}
         self._slices: list[Slice] = []
         self._shared: dict[int, int] = {}  # subroutines: number by id of the sequence
@@ -85,6 +91,10 @@ class Encoder:
             self._slots[id(step)] = len(self._slices)
             self._slices.extend(slices_of(step))
             uses.update(id(body) for body in nested(step))
+            native = native_of(step) if isinstance(step, CustomCallStep) else None
+            if native is not None:
+                self._native[id(step)] = len(self._native_calls)
+                self._native_calls.append(native)
         for step in steps:
             for body in nested(step):
                 if (isinstance(step, CallStep) or uses[id(body)] > 1) and id(body) not in self._shared:
@@ -110,6 +120,7 @@ class Encoder:
             np.array([s.allocation for s in self._slices], np.int64),
             np.array([s.offset for s in self._slices], np.int64),
             self._custom_calls,
+            self._native_calls,
             len(self._bodies),
             self._uses_blas,
             self._records,
@@ -119,7 +130,7 @@ class Encoder:
         """Each step that is no control flow as host code of its own; and where it starts, by id of the step."""
         starts: dict[int, int] = {}
         for step in all_steps(self._program):
-            if not nested(step) and not isinstance(step, CustomCallStep):
+            if not nested(step) and (not isinstance(step, CustomCallStep) or id(step) in self._native):
                 starts[id(step)] = len(self._words)
                 self._step(step)
                 self._words.append(Op.RETURN)
@@ -128,7 +139,7 @@ class Encoder:
         return code, {key: base + 8 * (at + 2) for key, at in starts.items()}
 
     @property
-    def records(self) -> list[Words]:
+    def records(self) -> list[npt.NDArray[Any]]:
         """Memory that the code points to."""
         return self._records
 
@@ -159,8 +170,7 @@ class Encoder:
             case GemmStep():
                 self._gemm(step, slot)
             case CustomCallStep():
-                self._words += (Op.CUSTOM, len(self._custom_calls))
-                self._custom_calls.append(step)
+                self._custom_call(step, slot)
             case CallStep():
                 number = self._shared[id(step.body)]
                 self._words += (Op.CALL, self._here(1, -1 - number), number if step.pure else -1, slot)
@@ -170,6 +180,17 @@ class Encoder:
             case SwitchStep():
                 return self._switch(step, slot)
         return []
+
+    def _custom_call(self, step: CustomCallStep, slot: int) -> None:
+        index = self._native.get(id(step))
+        if index is None:
+            self._words += (Op.CUSTOM, len(self._custom_calls))
+            self._custom_calls.append(step)
+            return
+        native = self._native_calls[index]
+        config = np.frombuffer(native.config, np.uint8)
+        self._records.append(config)
+        self._words += (Op.NATIVE, native.address, slot, int(config.ctypes.data), config.size - 1, index)
 
     def _here(self, ahead: int, target: int) -> int:
         """`target`, a position in the code, as the word `ahead` words from here."""

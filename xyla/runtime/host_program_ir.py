@@ -35,6 +35,8 @@ class Word(IntEnum):
     ARRAY_TYPE = auto()  # numpy.ndarray
     HEAD = auto()  # bytes before an object's own fields
     ITEMS = auto()  # bytes before a tuple's items
+    TEXT = auto()  # out: what native custom code says of its failure
+    WHICH = auto()  # out: the index of the one that failed
 
 
 class Failure(IntEnum):
@@ -43,6 +45,7 @@ class Failure(IntEnum):
     COUNT = -1  # the wrong number of arguments
     CALLBACK = -2
     OPCODE = -3
+    NATIVE = -4  # see `Word.TEXT`
 
 
 class Op(IntEnum):
@@ -55,6 +58,7 @@ class Op(IntEnum):
     COPY = auto()  # slot, bytes: from table[slot] to table[slot + 1]
     GEMM = auto()  # record (`GEMM_WORDS`), slot, size, grain
     CUSTOM = auto()  # index
+    NATIVE = auto()  # function, slot, configuration, its size, index: custom code that needs no Python
     CALL = auto()  # target, index into RAN or -1, slot, n, n sizes: copies n pairs, calls
     JUMP = auto()  # target
     JUMP_IF_ZERO = auto()  # slot of a byte, target
@@ -253,7 +257,9 @@ def _interpreter() -> str:
     t.put("BIND:")
     status = t.set("call i64 @bind(ptr %frame)")
     t.put(f"  %bound = icmp eq i64 {status}, 0", "  br i1 %bound, label %bind.ok, label %fail")
-    t.put("fail:", f"  %why = phi i64 [{status}, %BIND], [{Failure.CALLBACK}, %CUSTOM]")
+    t.put(
+        "fail:", f"  %why = phi i64 [{status}, %BIND], [{Failure.CALLBACK}, %CUSTOM], [{Failure.NATIVE}, %native.fail]"
+    )
     t.put(f"  store i64 %why, ptr {t.at('%frame', Word.STATUS)}", "  ret void", "bind.ok:")
     t.go("bind", t.at("%pc", 1))
     _work(t, table, pool)
@@ -294,6 +300,14 @@ def _work(t: _Text, table: str, pool: str) -> None:
     failed = t.set(f"call i32 {callback}(ptr {owner}, i64 {t.load('%pc', 1, 'i64')})")
     t.put(f"  %fine = icmp eq i32 {failed}, 0", "  br i1 %fine, label %custom.ok, label %fail", "custom.ok:")
     t.go("custom", t.at("%pc", 2))
+    t.put("NATIVE:")
+    fn, slot, config, size = t.load("%pc", 1), t.load("%pc", 2, "i64"), t.load("%pc", 3), t.load("%pc", 4, "i64")
+    text = t.set(f"call ptr {fn}(ptr {t.at(table, slot)}, ptr {config}, i64 {size})")
+    t.put(f"  %native.fine = icmp eq ptr {text}, null", "  br i1 %native.fine, label %native.ok, label %native.fail")
+    t.put("native.fail:")
+    t.put(f"  store ptr {text}, ptr {t.at('%frame', Word.TEXT)}")
+    t.put(f"  store i64 {t.load('%pc', 5, 'i64')}, ptr {t.at('%frame', Word.WHICH)}", "  br label %fail", "native.ok:")
+    t.go("native", t.at("%pc", 6))
 
 
 def _control(t: _Text, table: str) -> None:

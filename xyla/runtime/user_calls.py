@@ -97,7 +97,7 @@ def _registered(
     kinds = attribute_types(attributes) if attributes is not None else None if native else _keywords(function)
     signature = Signature(kinds, _arguments(arguments, "argument"), _arguments(results, "result"))
     prepare = _native(function) if native else _python(function, signature)
-    register(name, prepare, signature, in_hlo=True)
+    register(name, prepare, signature, in_hlo=True, address=function if native else None)
     return function
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xyla.runtime.call_config import attributes_in
+from xyla.runtime.call_config import CONFIG, attributes_in, unquoted
 from xyla.runtime.call_types import AttributeType, Kind
 from xyla.runtime.custom_calls import OUTSIDE, CallContext, Handler, find, guarded, handler_of, where_of
 from xyla.runtime.library_calls.common import Array, library_call
@@ -58,8 +58,12 @@ def _given(places: Sequence[tuple[Slice, ArrayType]]) -> list[int]:
 def _handler(step: CustomCallStep, name: str, a: dict[str, Any]) -> Handler:
     target = find(name)
     if target is not None and target.in_hlo:
-        attributes = attributes_in(a["backend_config"], target.signature, step)
-        return guarded(step, handler_of(replace(step, target=name, attributes=attributes)))
+        config = a["backend_config"]
+        inner = replace(step, target=name, attributes=attributes_in(config, target.signature, step))
+        target.check(inner)
+        if target.address is not None:
+            inner = replace(inner, attributes={CONFIG: unquoted(config)})
+        return guarded(step, target.prepare(inner))
     if a[_HLO] is not None and find(EVALUATE) is not None:
         return handler_of(replace(step, target=EVALUATE, attributes={_HLO: a[_HLO]}))
     raise unimplemented(
