@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from xyla.runtime.call_config import unquoted
 from xyla.runtime.call_types import ANY, Signature, in_call
-from xyla.runtime.program import ArrayType, CustomCallStep
+from xyla.runtime.program import CustomCallStep
 from xyla.runtime.run_options import RunOptions
 from xyla.support.diagnostics import did_you_mean
 from xyla.support.status import invalid, unimplemented
@@ -155,21 +155,12 @@ def native_of(step: CustomCallStep) -> NativeCall | None:
     if target is None or target.address is None:
         return None
     arrays = [t for _, t in (*step.inputs, *step.outputs)]
-    if any(t.dims == (0,) or t.strides != row_major(t) for t in arrays):
+    if any(t.dims == (0,) or t.minor_to_major != tuple(range(len(t.dims)))[::-1] for t in arrays):
         return None
     handler_of(step)
     config = step.attributes.get("backend_config", "")
     text = unquoted(config) if isinstance(config, str) else ""
     return NativeCall(target.address, text.encode() + b"\0", failure_of(step))
-
-
-def row_major(t: ArrayType) -> tuple[int, ...]:
-    """The strides of an array that lies row by row."""
-    strides, step = [0] * len(t.dims), t.dtype.itemsize
-    for d in range(len(t.dims) - 1, -1, -1):
-        strides[d] = step
-        step *= max(t.dims[d], 1)
-    return tuple(strides)
 
 
 def failure_of(step: CustomCallStep) -> str:
