@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from enum import Enum
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from xyla.support import dtypes
-from xyla.support.status import XylaError, invalid, unimplemented
+from xyla.support.status import invalid, unimplemented
 
 if TYPE_CHECKING:
     from xyla.clients.client import Device, Memory
 
 Array = npt.NDArray[Any]
+_DONATING = Lock()
 
 
 class _State(Enum):
@@ -28,7 +30,8 @@ class Buffer:
     """An immutable array in a memory of a device. Reading it waits until it is ready, and raises what making it raised.
 
     A buffer is gone once it is deleted or donated to an execution; using it then is INVALID_ARGUMENT. A donation to an
-    execution that fails is undone. `borrowed`: its memory is somebody else's, who must not write it.
+    execution that fails is undone, unless that may have written to the buffer's memory. `borrowed`: its memory is
+    somebody else's, who must not write it.
     """
 
     def __init__(
@@ -46,6 +49,7 @@ class Buffer:
         self._future = future
         self._state = _State.LIVE
         self._private = not borrowed
+        self._copies: list[Future[Array]] = []  # those that may still read it, on other streams
 
     @classmethod
     def of(cls, array: Array, memory: Memory, *, borrowed: bool = False) -> Buffer:
@@ -126,6 +130,7 @@ class Buffer:
         memory = place.as_memory()
         source = self._future
         copied = memory.device.stream.submit(lambda: source.result().copy())
+        self._copies = [c for c in self._copies if not c.done()] + [copied]
         return Buffer(self.dims, self.dtype, memory, copied)
 
     def delete(self) -> None:
@@ -143,11 +148,17 @@ class Buffer:
         if self._state is not _State.LIVE:
             raise invalid(f"the buffer has been {self._state.value}")
 
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody else sees its memory, so that an execution may write there."""
+        return self._private and all(c.done() for c in self._copies)
+
     def donate(self) -> Donation:
-        """Hands the memory to an execution."""
-        self.check_usable()
-        self._state = _State.DONATED
-        return Donation(self, self._future, self._private)
+        """Hands the memory to an execution: to one, whoever else tries at the same time."""
+        with _DONATING:
+            self.check_usable()
+            self._state = _State.DONATED
+        return Donation(self, self._future)
 
     def take_back(self, future: Future[Array]) -> None:
         """Undoes a donation."""
@@ -157,17 +168,18 @@ class Buffer:
 class Donation:
     """A buffer's memory on its way into an execution."""
 
-    def __init__(self, buffer: Buffer, future: Future[Array], private: bool) -> None:
+    def __init__(self, buffer: Buffer, future: Future[Array]) -> None:
         self._buffer = buffer
         self._future = future
-        self._private = private
+        self._is_given = False
 
     def array(self) -> Array:
         """The array, writable: a copy when somebody else can see the buffer's own."""
         array = self._future.result()
-        return array if self._private and array.flags.writeable else array.copy()
+        self._is_given = self._buffer.is_private and array.flags.writeable
+        return array if self._is_given else array.copy()
 
-    def settle(self, error: XylaError | None) -> None:
-        """After the execution: a donation to one that failed is undone."""
-        if error is not None and self._private:
+    def undo(self, *, started: bool) -> None:
+        """After an execution that failed: the buffer is as it was, unless steps ran that may have written to it."""
+        if not (started and self._is_given):
             self._buffer.take_back(self._future)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -146,6 +147,7 @@ class Client:
             raise invalid(f"a client needs at least one device, not {wanted}")
         self.devices = tuple(Device(self, i) for i in range(wanted))
         self._run_ids = count(1)
+        self.launching = Lock()
 
     def device(self, number: int) -> Device:
         """The device with an id. Raises INVALID_ARGUMENT for an unknown one."""
@@ -170,7 +172,11 @@ class Client:
 
     def buffer_from_host(self, array: npt.ArrayLike, device: Device | Memory | None = None) -> Buffer:
         """A buffer that holds a copy of an array (so the caller may change the array)."""
-        return Buffer.of(np.array(array, copy=True, order="C"), self._memory(device))
+        try:
+            copied = np.array(array, copy=True, order="C")
+        except ValueError as error:
+            raise invalid(f"cannot take a {type(array).__name__} as an array: {error}") from None
+        return Buffer.of(copied, self._memory(device))
 
     def buffer_from_view(self, array: npt.NDArray[Any], device: Device | Memory | None = None) -> Buffer:
         """A buffer over the array's own memory: the caller must not change it while the buffer lives.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from threading import Lock
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from xyla.runtime.program import AllocationKind
 from xyla.runtime.rendezvous import World, take_part
 from xyla.runtime.run_options import RunOptions
 from xyla.support import flags
-from xyla.support.status import XylaError, invalid
+from xyla.support.status import invalid
 
 if TYPE_CHECKING:
     from xyla.clients.client import Client, Device
@@ -66,10 +66,13 @@ class LoadedExecutable:
         """
         if len(args) != len(self.devices):
             raise invalid(f"the program runs on {len(self.devices)} devices, arguments for {len(args)} given")
+        kept = frozenset(non_donatable)
         for device, buffers in zip(self.devices, args, strict=True):
-            self._check(device, buffers)
-        run_id = self.client.next_run_id()
-        return [self._start(i, buffers, run_id, frozenset(non_donatable)) for i, buffers in enumerate(args)]
+            self._check(device, buffers, kept)
+        # One launch after the other on all devices: else two could wait for each other's parts in their collectives.
+        with self.client.launching:
+            run_id = self.client.next_run_id()
+            return [self._start(i, buffers, run_id, kept) for i, buffers in enumerate(args)]
 
     def execute_sharded(
         self, args: Sequence[Buffer], device: Device, run_id: int | None = None, *, non_donatable: Collection[int] = ()
@@ -80,9 +83,10 @@ class LoadedExecutable:
         """
         if device not in self.devices:
             raise invalid(f"the program was not compiled for device {device.id}")
-        self._check(device, args)
+        kept = frozenset(non_donatable)
+        self._check(device, args, kept)
         identity = self.client.next_run_id() if run_id is None else run_id
-        return self._start(self.devices.index(device), args, identity, frozenset(non_donatable))
+        return self._start(self.devices.index(device), args, identity, kept)
 
     def __call__(self, *arrays: npt.ArrayLike) -> list[Array]:
         """Runs on arrays, on a program's only device; waits and returns arrays."""
@@ -117,11 +121,16 @@ class LoadedExecutable:
             with self._lock:
                 self._worlds.pop(run_id, None)
 
-    def _check(self, device: Device, buffers: Sequence[Buffer]) -> None:
+    def _check(self, device: Device, buffers: Sequence[Buffer], kept: frozenset[int]) -> None:
         wanted = self._loaded().program.arguments
         if len(buffers) != len(wanted):
             raise invalid(f"the program takes {len(wanted)} arguments, {len(buffers)} given")
+        donated = {id(b) for i, b in enumerate(buffers) if i in self.donatable - kept}
         for want, buffer in zip(wanted, buffers, strict=True):
+            if not isinstance(buffer, Buffer):
+                raise invalid(f"{want.name} is a {type(buffer).__name__}, expected a buffer of {want.type_text}")
+            if id(buffer) in donated and sum(buffer is b for b in buffers) > 1:
+                raise invalid(f"{want.name} is a buffer that is donated, and passed more than once")
             buffer.check_usable()
             if (buffer.dtype, buffer.dims) != (want.type.dtype, want.type.dims):
                 raise invalid(f"{want.name} is {buffer}, expected {want.type_text}")
@@ -181,22 +190,21 @@ def _run(
     donations: dict[int, Donation],
 ) -> list[Array]:
     """One execution, on the device's own thread."""
-    error: XylaError | None = None
     world, participant = options.world, options.participant
     assert world is not None
+    started = Event()
+    options = replace(options, on_start=started.set)
 
     def part() -> list[Array]:
         return executable.execute([g() for g in given], options, donate=frozenset(donations))
 
     try:
         results: list[Array] = take_part(world, participant, part)
-        return results
-    except XylaError as e:
-        error = e
-        raise
-    finally:
+    except BaseException:  # whatever it was: the buffers are given back
         for donation in donations.values():
-            donation.settle(error)
+            donation.undo(started=started.is_set())
+        raise
+    return results
 
 
 def _part(whole: Future[list[Array]], index: int) -> Future[Array]:

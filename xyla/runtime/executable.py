@@ -51,6 +51,7 @@ class Stats:
     """What compiling and running cost. `handlers`: (instruction, reason) of each step that runs in Python.
 
     pass_times: milliseconds by optimisation step; rewrites: how many they made; passes_ms: optimisation in all.
+    preparation_times, preparation_ms: the same for the steps before code is emitted (schedule, copies).
     """
 
     instructions: int = 0
@@ -62,6 +63,8 @@ class Stats:
     rewrites: int = 0
     pass_times: dict[str, float] = field(default_factory=dict)
     passes_ms: float = 0.0
+    preparation_times: dict[str, float] = field(default_factory=dict)
+    preparation_ms: float = 0.0
     compile_ms: float = 0.0
     temp_bytes: int = 0
     converted_arguments: int = 0
@@ -256,6 +259,8 @@ class Executable:
     def _run(self, execution: Execution) -> int:
         """Runs; a status other than 0 says that native code does not take the arguments as they are."""
         profile = execution.options.profile
+        if execution.options.on_start is not None:
+            execution.options.on_start()
         EXECUTIONS.enter()
         start = perf_counter_ns() if profile is not None else 0
         try:
@@ -290,12 +295,12 @@ class Executable:
         try:
             for number, size in self._temps.items():
                 leases[number] = Lease(allocator or host_allocator(), size, device)
+            state = State(self.program, self._native.code, leases)
         except BaseException as error:
             for lease in leases.values():
                 lease.release()
             self._explain(error)
             raise
-        state = State(self.program, self._native.code, leases)
         self._native.prepare(state)
         return state
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from xyla.runtime.allocator import Allocator
@@ -17,7 +18,8 @@ class RunOptions:
     device_ordinal: the local device it runs on. run_id: equal for all devices of one launch. rng_seed: 0 leaves the
     choice to the program. world: the devices of the launch, None for a single one; participant: this device's id in
     it. feeds: the device's infeed and outfeed queues; None when the host feeds nothing. allocator: where memory comes
-    from; None is the host's own. profile: what the execution reports its times to.
+    from; None is the host's own. profile: what the execution reports its times to. on_start: called when the first step
+    is about to run: what was donated may be overwritten from then on.
     """
 
     device_ordinal: int = 0
@@ -28,6 +30,7 @@ class RunOptions:
     feeds: Feeds | None = None
     allocator: Allocator | None = None
     profile: ExecutionProfile | None = None
+    on_start: Callable[[], None] | None = None
 
 
 DEFAULT_OPTIONS = RunOptions()
