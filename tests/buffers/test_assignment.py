@@ -8,7 +8,8 @@ import pytest
 from tests.buffers.planned import ADD, as_stored, load, place, plan, value
 from xyla.analysis.alias import share_nothing
 from xyla.buffers.assignment import Alignments, BufferAssignment, Kind
-from xyla.buffers.rooms import Room
+from xyla.buffers.rooms import Room, move_into
+from xyla.buffers.sharing import Buffer
 from xyla.buffers.verifier import verify_assignment
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Instruction
@@ -147,6 +148,29 @@ def test_temporaries_lie_in_an_output_before_it_is_written() -> None:
     assert found.stats.temporaries == 400_000 + 64
     small = plan(text.replace("100,1000", "10,100").replace("1000,100", "100,10"), ADD)
     assert place(small, "t")[0] != place(small, "out")[0]
+
+
+def test_only_what_is_alive_at_the_peak_moves_and_only_within_its_memory_space() -> None:
+    found = plan("p = f32[4] parameter(0)\n a = f32[4] negate(p)\n b = f32[4] sine(a)\n ROOT r = f32[4] add(a, b)")
+    values = [value(found, name) for name in "abr"]
+    big = 1 << 20
+
+    def buffers(color: int) -> list[Buffer]:
+        lives = [[(0, 3)], [(5, 9)], [(6, 9)]]
+        sizes = [2 * big, big, 3 * big]
+        return [
+            Buffer([v], size, color, found.module.entry, when)
+            for v, size, when in zip(values, sizes, lives, strict=True)
+        ]
+
+    def moved(color: int, size: int) -> list[int]:
+        room = Room(7, size, 0, [(0, size, [(20, 20)])])
+        return [m.buffer.values[0].id for m in move_into([room], buffers(color), 21, 64)]
+
+    # The peak is b and r, of which only b fits; with room for both, a moves as well.
+    assert moved(0, 2 * big) == [values[1].id]
+    assert moved(0, 4 * big) == [values[2].id, values[0].id, values[1].id]
+    assert moved(1, 4 * big) == []
 
 
 def test_a_room_holds_what_fits_beside_one_another() -> None:

@@ -188,6 +188,16 @@ def test_a_result_takes_the_place_of_whichever_operand_dies() -> None:
     assert schedule(module).choices[module.entry].peak == 12_000
 
 
+def test_one_result_saves_once() -> None:
+    module = load("""
+      p = f32[1000] parameter(0)
+      a = f32[1000] negate(p)
+      b = f32[1000] sine(p)
+      ROOT c = f32[1000] add(a, b)""")
+    # c lies over a or b: the other one is there too.
+    assert schedule(module).choices[module.entry].peak == 8000
+
+
 def test_an_argument_that_is_read_after_its_update_counts_twice() -> None:
     text = """
       p = f32[1000] parameter(0)

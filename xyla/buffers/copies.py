@@ -61,11 +61,8 @@ def _earliest(copy: Instruction, dataflow: Dataflow, aliases: Aliases, ranges: L
     for other in aliases.set_of(target).values:
         if other is target:
             continue
-        before = [last for first, last in ranges.segments(other) if first <= now]
-        # Still alive where the copy runs: it takes that value's place, and no earlier moment is known to be free.
-        if before and max(before) >= now:
-            return None
-        earliest = max(earliest, *before) if before else earliest
+        # One that is alive where the copy runs hands over to it: then no earlier moment is free.
+        earliest = max(earliest, *(last for first, last in ranges.segments(other) if first <= now), 0)
     return earliest
 
 
