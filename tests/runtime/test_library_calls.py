@@ -320,7 +320,10 @@ def test_gathers_scatters_and_exchanges() -> None:
     assert found == [[[1]], [[10]]]
     found = on_devices(2, 1, "all_to_all", numbered, PAIR, **given, has_split_dimension=True, split_dimension=0)
     assert found == [[[0, 1]], [[0, 10]]]
-    two = lambda d: [np.array([d], np.float32), np.array([d + 5], np.float32)]  # noqa: E731
+
+    def two(d: int) -> list[Array]:
+        return [np.array([d], np.float32), np.array([d + 5], np.float32)]
+
     found = on_devices(2, 1, "all_to_all", two, [of("f4", 1)] * 2, **given, has_split_dimension=False)
     assert found == [[[0], [1]], [[5], [6]]]
 

@@ -31,7 +31,7 @@ from xyla.support.status import XylaError, invalid, unimplemented
 
 EmitUnit = Callable[[Instruction], Unit]
 Typed = tuple[Slice, Any]
-O = TypeVar("O", bound=lmhlo.Op)  # noqa: E741 - an operation
+AnyOp = TypeVar("AnyOp", bound=lmhlo.Op)
 
 
 @dataclass(slots=True)
@@ -159,10 +159,10 @@ Rule = Callable[[Any, Context], None]
 RULES: dict[type[lmhlo.Op], Rule] = {}
 
 
-def rule(*kinds: type[lmhlo.Op]) -> Callable[[Callable[[O, Context], None]], Callable[[O, Context], None]]:
+def rule(*kinds: type[lmhlo.Op]) -> Callable[[Callable[[AnyOp, Context], None]], Callable[[AnyOp, Context], None]]:
     """Registers how operations of these classes are lowered."""
 
-    def add(function: Callable[[O, Context], None]) -> Callable[[O, Context], None]:
+    def add(function: Callable[[AnyOp, Context], None]) -> Callable[[AnyOp, Context], None]:
         for kind in kinds:
             assert kind not in RULES, f"two rules for {kind.__name__}"
             RULES[kind] = function
