@@ -129,7 +129,7 @@ class Maker:
             if frame.depth:
                 choices += nested
             if self.devices > 1 and frame.uniform:
-                choices += COLLECTIVE
+                choices += COLLECTIVE * 3
             self.rng.choice(choices)(self, frame)
 
     def inner(self, name: str, shapes: Sequence[Shape], outer: Frame, *, uniform: bool = True) -> Frame:

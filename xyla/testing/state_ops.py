@@ -8,13 +8,13 @@ from typing import Any
 from xyla.hlo import ops, rewriter
 from xyla.hlo.attr_types import ComparisonDirection, FusionKind, OutputOperandAlias, ReplicaGroups
 from xyla.hlo.module import Computation, Instruction
-from xyla.hlo.op_def import NO_ATTRS, OpDef
+from xyla.hlo.op_def import OpDef
 from xyla.hlo.ops.basic import CopyStartAttrs, IndexAttrs
 from xyla.hlo.ops.collectives import AllGatherAttrs, AllReduceAttrs, AllToAllAttrs, CollectivePermuteAttrs
 from xyla.hlo.ops.compute import ReduceAttrs, SortAttrs
 from xyla.hlo.ops.control import CustomCallAttrs, FusionAttrs
 from xyla.hlo.ops.elementwise import CompareAttrs
-from xyla.hlo.ops.movement import DimensionsAttrs, DynamicSliceAttrs, ReshapeAttrs, ScatterAttrs
+from xyla.hlo.ops.movement import BitcastAttrs, DimensionsAttrs, DynamicSliceAttrs, ReshapeAttrs, ScatterAttrs
 from xyla.hlo.shape import Layout, Shape
 from xyla.support.dtypes import S32
 from xyla.testing.state_modules import (
@@ -97,7 +97,7 @@ def converted(make: Maker, frame: Frame) -> None:
 def relabelled(make: Maker, frame: Frame) -> None:
     """The same bytes as another shape."""
     source, target = make.rng.choice(((VECTOR, MATRIX), (MATRIX, VECTOR)))
-    op, attrs = make.rng.choice(((ops.RESHAPE, ReshapeAttrs()), (ops.BITCAST, NO_ATTRS)))
+    op, attrs = make.rng.choice(((ops.RESHAPE, ReshapeAttrs()), (ops.BITCAST, BitcastAttrs())))
     frame.take(frame.comp.add(op, [make.pick(frame, source)], attrs, shape=target))
 
 
