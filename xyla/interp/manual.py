@@ -79,7 +79,8 @@ def _join(inst: Instruction, full: Shape, shards: list[Array], partitions: int) 
     if full.dims == shard:
         return shards[0]
     tiling = _tiling(inst, full.dims, shard, inst.sharding, partitions)
-    out: Array = np.empty(full.dims, full.element_type.np)
+    # Fewer partitions than tiles (a program for eight that runs on one) leave the rest at zero, not at what was there.
+    out: Array = np.zeros(full.dims, full.element_type.np)
     for p, value in enumerate(shards):
         out[_place(tiling.tile_of(p), shard)] = value
     return out
