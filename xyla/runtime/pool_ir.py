@@ -116,6 +116,83 @@ exit:
 """
 
 
+def _publish() -> str:
+    """Writes the job, makes its chunks takeable, wakes sleeping workers."""
+    return f"""define internal void @pool_publish(ptr %pool, ptr %fn, ptr %args, i64 %total, i64 %grain, i64 %count) {{
+entry:
+  %job = getelementptr i8, ptr %pool, i64 {JOB}
+  %job1 = getelementptr i8, ptr %job, i64 8
+  %job2 = getelementptr i8, ptr %job, i64 16
+  %job3 = getelementptr i8, ptr %job, i64 24
+  %job4 = getelementptr i8, ptr %job, i64 32
+  store atomic ptr %fn, ptr %job monotonic, align 8
+  store atomic ptr %args, ptr %job1 monotonic, align 8
+  store atomic i64 %total, ptr %job2 monotonic, align 8
+  store atomic i64 %grain, ptr %job3 monotonic, align 8
+  store atomic i64 %count, ptr %job4 monotonic, align 8
+  %done = getelementptr i8, ptr %pool, i64 {DONE}
+  store atomic i32 0, ptr %done release, align 4
+  %epoch = getelementptr i8, ptr %pool, i64 {EPOCH}
+  %e = load atomic i32, ptr %epoch monotonic, align 4
+  %e1 = add i32 %e, 1
+  %e64 = zext i32 %e1 to i64
+  %high = shl i64 %e64, 32
+  %tick = or i64 %high, %count
+  store atomic i64 %tick, ptr %pool seq_cst, align 8
+  store atomic i32 %e1, ptr %epoch seq_cst, align 4
+  %sleepers.p = getelementptr i8, ptr %pool, i64 {SLEEPERS}
+  %sleepers = load atomic i32, ptr %sleepers.p seq_cst, align 4
+  %asleep = icmp ne i32 %sleepers, 0
+  br i1 %asleep, label %wake, label %exit
+wake:
+  %count32 = trunc i64 %count to i32
+  %helpers = sub i32 %count32, 1
+  %n = call i64 (i64, ...) @syscall(i64 {futex_number()}, ptr %epoch, i32 129, i32 %helpers, ptr null, ptr null, i32 0)
+  br label %exit
+exit:
+  ret void
+}}
+"""
+
+
+def _wait() -> str:
+    """Waits until all chunks are done: spins a little, then sleeps until the last worker wakes it."""
+    return f"""define internal void @pool_wait(ptr %pool, i32 %count) #0 {{
+entry:
+  %done = getelementptr i8, ptr %pool, i64 {DONE}
+  br label %wait
+wait:
+  %spin = phi i32 [0, %entry], [%spin1, %pause]
+  %d = load atomic i32, ptr %done acquire, align 4
+  %all = icmp eq i32 %d, %count
+  br i1 %all, label %exit, label %again
+again:
+  %spin1 = add i32 %spin, 1
+  %patient = icmp ult i32 %spin1, {_CALLER_SPINS}
+  br i1 %patient, label %pause, label %sleep
+pause:
+  {_pause()[1]}
+  br label %wait
+sleep:
+  %waiting = getelementptr i8, ptr %pool, i64 {WAITING}
+  store atomic i32 1, ptr %waiting seq_cst, align 4
+  br label %check
+check:
+  %seen = load atomic i32, ptr %done seq_cst, align 4
+  %finished = icmp eq i32 %seen, %count
+  br i1 %finished, label %awake, label %doze
+doze:
+  %slept = call i64 (i64, ...) @syscall(i64 {futex_number()}, ptr %done, i32 128, i32 %seen, ptr null, ptr null, i32 0)
+  br label %check
+awake:
+  store atomic i32 0, ptr %waiting seq_cst, align 4
+  br label %exit
+exit:
+  ret void
+}}
+"""
+
+
 def _run() -> str:
     return f"""define internal void @pool_run(ptr %pool, ptr %fn, ptr %args, i64 %total, i64 %grain) #0 {{
 entry:
@@ -142,64 +219,9 @@ share:
   %total.up1 = sub i64 %total.up, 1
   %count = udiv i64 %total.up1, %grain
   %count32 = trunc i64 %count to i32
-  %job = getelementptr i8, ptr %pool, i64 {JOB}
-  %job1 = getelementptr i8, ptr %job, i64 8
-  %job2 = getelementptr i8, ptr %job, i64 16
-  %job3 = getelementptr i8, ptr %job, i64 24
-  %job4 = getelementptr i8, ptr %job, i64 32
-  store atomic ptr %fn, ptr %job monotonic, align 8
-  store atomic ptr %args, ptr %job1 monotonic, align 8
-  store atomic i64 %total, ptr %job2 monotonic, align 8
-  store atomic i64 %grain, ptr %job3 monotonic, align 8
-  store atomic i64 %count, ptr %job4 monotonic, align 8
-  %done = getelementptr i8, ptr %pool, i64 {DONE}
-  store atomic i32 0, ptr %done release, align 4
-  %epoch = getelementptr i8, ptr %pool, i64 {EPOCH}
-  %e = load atomic i32, ptr %epoch monotonic, align 4
-  %e1 = add i32 %e, 1
-  %e64 = zext i32 %e1 to i64
-  %high = shl i64 %e64, 32
-  %tick = or i64 %high, %count
-  store atomic i64 %tick, ptr %pool seq_cst, align 8
-  store atomic i32 %e1, ptr %epoch seq_cst, align 4
-  %sleepers.p = getelementptr i8, ptr %pool, i64 {SLEEPERS}
-  %sleepers = load atomic i32, ptr %sleepers.p seq_cst, align 4
-  %asleep = icmp ne i32 %sleepers, 0
-  br i1 %asleep, label %wake, label %work
-wake:
-  %helpers = sub i32 %count32, 1
-  %n = call i64 (i64, ...) @syscall(i64 {futex_number()}, ptr %epoch, i32 129, i32 %helpers, ptr null, ptr null, i32 0)
-  br label %work
-work:
+  call void @pool_publish(ptr %pool, ptr %fn, ptr %args, i64 %total, i64 %grain, i64 %count)
   call void @pool_drain(ptr %pool)
-  br label %wait
-wait:
-  %spin = phi i32 [0, %work], [%spin1, %pause]
-  %d = load atomic i32, ptr %done acquire, align 4
-  %all = icmp eq i32 %d, %count32
-  br i1 %all, label %exit, label %again
-again:
-  %spin1 = add i32 %spin, 1
-  %patient = icmp ult i32 %spin1, {_CALLER_SPINS}
-  br i1 %patient, label %pause, label %sleep
-pause:
-  {_pause()[1]}
-  br label %wait
-sleep:
-  %waiting = getelementptr i8, ptr %pool, i64 {WAITING}
-  store atomic i32 1, ptr %waiting seq_cst, align 4
-  br label %check
-check:
-  %seen = load atomic i32, ptr %done seq_cst, align 4
-  %finished = icmp eq i32 %seen, %count32
-  br i1 %finished, label %awake, label %doze
-doze:
-  %slept = call i64 (i64, ...) @syscall(i64 {futex_number()}, ptr %done, i32 128, i32 %seen, ptr null, ptr null, i32 0)
-  br label %check
-awake:
-  store atomic i32 0, ptr %waiting seq_cst, align 4
-  br label %exit
-exit:
+  call void @pool_wait(ptr %pool, i32 %count32)
   store atomic i32 0, ptr %busy release, align 4
   ret void
 }}
@@ -208,7 +230,13 @@ exit:
 
 def helpers() -> tuple[tuple[str, str], ...]:
     """`pool_run(pool, fn, args, total, grain)` calls fn(args, lo, hi) over every chunk and waits; and what it needs."""
-    return (("pool_drain", _drain()), ("pool_serial", _serial()), ("pool_run", _run()))
+    return (
+        ("pool_drain", _drain()),
+        ("pool_serial", _serial()),
+        ("pool_publish", _publish()),
+        ("pool_wait", _wait()),
+        ("pool_run", _run()),
+    )
 
 
 def worker_source() -> KernelSource:
