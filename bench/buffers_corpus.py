@@ -1,4 +1,4 @@
-"""Schedules, inserts copies, assigns and verifies the buffers of every program of the shared corpus that loads.
+"""Prepares (orders, copies), assigns and verifies the buffers of every program of the shared corpus that loads.
 
     python -m bench.buffers_corpus                 all of them
     python -m bench.buffers_corpus --sample 20     every 20th
@@ -31,14 +31,14 @@ from xyla.hlo import ops
 from xyla.hlo.module import Module
 from xyla.hlo.verifier import verify
 from xyla.lowering.layouts import agree
-from xyla.passes.copy_insertion import CopyInsertion
 from xyla.passmgr.context import PassContext
-from xyla.schedule.order import schedule
+from xyla.passmgr.pipeline import Run
 from xyla.support.status import Status, XylaError
+from xyla.targets.cpu.pipeline import emit_preparation
 from xyla.targets.cpu.sharing import can_share
 from xyla.testing import data
 
-STAGES = ("schedule", "copies", "assign", "verify")
+STAGES = ("prepare", "assign", "verify")
 
 
 class Sweep:
@@ -76,10 +76,8 @@ class Sweep:
     def _plan(self, module: Module) -> BufferAssignment:
         self.instructions += module.num_instructions
         times = [process_time()]
-        schedule(module, can_share)
-        times.append(process_time())
         before = _copies(module)
-        CopyInsertion(can_share).run(module, PassContext())
+        Run(module, PassContext()).pipeline(emit_preparation(can_share, lambda fusion: True))
         self.copies += _copies(module) - before
         times.append(process_time())
         dataflow = Dataflow(module)

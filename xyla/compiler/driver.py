@@ -14,14 +14,14 @@ from xyla.analysis.call_graph import control_instructions
 from xyla.analysis.manual_partitions import logical_partitions
 from xyla.buffers.assignment import BufferAssignment
 from xyla.buffers.dump import write_dumps
-from xyla.buffers.pipeline import assign_buffers
+from xyla.buffers.pipeline import place_buffers, remembered
 from xyla.codegen.kernel import KernelSpec
 from xyla.compiler.alarm import slow_operation
 from xyla.compiler.dynamic import is_dynamic, make_static
 from xyla.compiler.handlers import as_one_call, module_unit
-from xyla.compiler.optimise import DEFAULT, Optimised, optimise
+from xyla.compiler.optimise import DEFAULT, Done, optimise, prepare
 from xyla.compiler.units import unit_of, unit_stats
-from xyla.hlo import ops, rewriter
+from xyla.hlo import rewriter
 from xyla.hlo.module import Instruction, Module
 from xyla.hlo.verifier import verify
 from xyla.lowering import hlo_to_lmhlo, lmhlo, lmhlo_to_rt
@@ -37,6 +37,7 @@ from xyla.runtime.objects import KernelSource, default_store
 from xyla.runtime.program import Deferred, Program
 from xyla.support.status import Status, XylaError, unimplemented
 from xyla.targets.cpu.emit import CpuEmitter
+from xyla.targets.cpu.pipeline import emit_preparation
 from xyla.targets.cpu.sharing import can_share
 
 Hook = Callable[[Module], None]
@@ -72,6 +73,7 @@ class Compilation:
         self._start = perf_counter()
         self._emitter = CpuEmitter()
         self._units: dict[Instruction, Unit] = {}
+        self._can_share = remembered(can_share)
         verify(module)
         _refuse_what_cannot_run(module)
         self._interface: Interface | None = None
@@ -92,7 +94,7 @@ class Compilation:
             self._why_evaluated = f"dimensions of dynamic size: {error.message}"
 
     @cached_property
-    def _optimised(self) -> Optimised:
+    def _optimised(self) -> Done:
         options = self.options
         module = _hooked(options.before_passes, self.source, self.source)
         made = optimise(module, options.passes, fp=options.fp, dumps=DumpOptions(options.dump_to))
@@ -106,10 +108,18 @@ class Compilation:
     @cached_property
     def assignment(self) -> BufferAssignment:
         """Where every value lies. Its `module` is scheduled, with the copies that it needs."""
-        return assign_buffers(self._prepared(), can_share=can_share, scratch=self._scratch)
+        done = self._prepared
+        copied = "copy-insertion" in done.changing
+        return place_buffers(done.module, copied=copied, can_share=self._can_share, scratch=self._scratch)
 
-    def _prepared(self) -> Module:
-        """The module to assign buffers to, which nobody else holds."""
+    @cached_property
+    def _prepared(self) -> Done:
+        """The module to assign buffers to: scheduled, with the copies that it needs."""
+        pipeline = emit_preparation(self._can_share, lambda fusion: not isinstance(self.unit(fusion), HandlerUnit))
+        return prepare(self._to_prepare(), pipeline, fp=self.options.fp, after=self._optimised)
+
+    def _to_prepare(self) -> Module:
+        """The module to emit, which nobody else holds."""
         module = agree(self.optimised)
         if self._why_evaluated:
             whole = as_one_call(module)
@@ -117,13 +127,6 @@ class Compilation:
             return whole
         if module is self.source:
             module = rewriter.clone_module(module)
-        fusions = [i for i in control_instructions(module) if i.op is ops.FUSION]
-        while fusions:
-            fusion = fusions.pop()
-            if isinstance(self.unit(fusion), HandlerUnit):
-                # A fusion without a kernel of its own runs instruction by instruction.
-                fusions += [i for i in fusion.called[0].instructions if i.op is ops.FUSION]
-                rewriter.replace_with(fusion, ops.CALL, fusion.operands, ops.CallAttrs(), called=fusion.called)
         return module
 
     def unit(self, inst: Instruction) -> Unit:
@@ -173,8 +176,9 @@ class Compilation:
         kernels = store.load(lowered.sources)
         stats = unit_stats(lowered.units, len(lowered.sources))
         stats.temp_bytes, stats.instructions = lowered.temp_bytes, self.optimised.num_instructions
-        done = self._optimised
+        done, prepared = self._optimised, self._prepared
         stats.pass_times, stats.rewrites, stats.passes_ms = done.pass_times, done.rewrites, done.total_ms
+        stats.preparation_times, stats.preparation_ms = prepared.pass_times, prepared.total_ms
         stats.cache_hits = store.stats.disk_hits + store.stats.reused - hits
         kind = Executable if self._interface is None else DynamicExecutable
         executable = kind(lowered.program, [k.address for k in kernels], stats, store, lowered.sources)

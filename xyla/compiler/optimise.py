@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 from xyla.hlo import rewriter
 from xyla.hlo.module import Module
 from xyla.passmgr.base import canonical, parse_passes
 from xyla.passmgr.context import Fp, PassContext
-from xyla.passmgr.dumps import NO_DUMPS, DumpOptions, dumpers
+from xyla.passmgr.dumps import NO_DUMPS, Dumper, DumpOptions, dumpers
 from xyla.passmgr.pipeline import Pipeline, Run, RunOptions, pipeline_of
 from xyla.passmgr.report import totals
 from xyla.support import flags
-from xyla.targets.cpu.pipeline import cpu_pipeline
+from xyla.targets.cpu.pipeline import NEEDED, cpu_pipeline
 
 DEFAULT, NONE = "default", "none"
 
 
 @dataclass(frozen=True, slots=True)
-class Optimised:
-    """The optimised copy of a module, and what making it cost: milliseconds by step, rewrites in all."""
+class Done:
+    """A module after a pipeline, and what that cost: milliseconds by step and in all, rewrites.
+
+    changing: the steps that changed it. dumps: how the module was to be dumped; dumper: what did that.
+    """
 
     module: Module
     pass_times: dict[str, float] = field(default_factory=dict)
     rewrites: int = 0
     total_ms: float = 0.0
+    changing: frozenset[str] = frozenset()
+    dumps: DumpOptions = NO_DUMPS
+    dumper: Dumper | None = None
 
 
-def optimise(module: Module, passes: str = DEFAULT, *, fp: Fp = Fp.DEFAULT, dumps: DumpOptions = NO_DUMPS) -> Optimised:
+def optimise(module: Module, passes: str = DEFAULT, *, fp: Fp = Fp.DEFAULT, dumps: DumpOptions = NO_DUMPS) -> Done:
     """Runs `passes` on a copy of a verified module: "default" (the CPU's pipeline), "none", or a list as `a,b{x=1}`.
 
     XLA_FLAGS are honoured: `xla_disable_hlo_passes`, `xla_disable_all_hlo_passes` (no pass is needed for correctness),
@@ -36,16 +43,45 @@ def optimise(module: Module, passes: str = DEFAULT, *, fp: Fp = Fp.DEFAULT, dump
     """
     chosen = flags.current()
     if passes == NONE or (passes == DEFAULT and chosen.xla_disable_all_hlo_passes):
-        return Optimised(module)
-    start = perf_counter()
+        return Done(module, dumps=dumps)
     pipeline = cpu_pipeline() if passes == DEFAULT else listed_pipeline(passes)
-    copy = rewriter.clone_module(module)
-    disabled = frozenset(map(canonical, chosen.xla_disable_hlo_passes))
+    return _run(rewriter.clone_module, Done(module, dumps=dumps), pipeline, fp, _disabled(chosen))
+
+
+def prepare(module: Module, pipeline: Pipeline, *, fp: Fp = Fp.DEFAULT, after: Done) -> Done:
+    """Runs a pipeline of `emit_preparation` on an optimised module, in place; what it has to do is not disabled.
+
+    after: the run that optimised the module. Dumps go on where its dumps ended.
+    """
+    chosen = flags.current()
+    disabled = _disabled(chosen)
+    if chosen.xla_disable_all_hlo_passes:
+        disabled |= {step.name for step in pipeline.flat()}
+    return _run(lambda it: it, replace(after, module=module), pipeline, fp, disabled - NEEDED)
+
+
+def _run(owned: Callable[[Module], Module], before: Done, pipeline: Pipeline, fp: Fp, disabled: frozenset[str]) -> Done:
+    """owned: makes of a module the one to work on."""
+    start = perf_counter()
+    module = owned(before.module)
     context = PassContext(fp)
-    run = Run(copy, context, RunOptions(disabled, observers=dumpers(pipeline, copy, disabled, dumps)))
+    observers = dumpers(pipeline, module, disabled, before.dumps, before.dumper)
+    run = Run(module, context, RunOptions(disabled, observers=observers))
     run.pipeline(pipeline)
-    spent = {t.name: t.seconds * 1e3 for t in totals(run.records)}
-    return Optimised(copy, spent, context.control.number, (perf_counter() - start) * 1e3)
+    found = totals(run.records)
+    return Done(
+        module,
+        {t.name: t.seconds * 1e3 for t in found},
+        context.control.number,
+        (perf_counter() - start) * 1e3,
+        frozenset(t.name for t in found if t.changed),
+        before.dumps,
+        observers[0] if observers else before.dumper,
+    )
+
+
+def _disabled(chosen: flags.Flags) -> frozenset[str]:
+    return frozenset(map(canonical, chosen.xla_disable_hlo_passes))
 
 
 def listed_pipeline(text: str) -> Pipeline:

@@ -21,12 +21,17 @@ class AliasPassthroughParams(Pass):
           ROOT t = (f32[8], f32[8]) tuple(x, y) }      ==>      input_output_alias={ {0}: (0, {}, may-alias) }
 
     Each parameter once; outputs and parameters that are spoken for stay as they are.
+
+    when_asked: only in modules whose header says `alias_passthrough_params=true`.
     """
 
     name: ClassVar[str] = "alias-passthrough-params"
+    when_asked: bool = False
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Linear in the module's size."""
+        if self.when_asked and (self.name.replace("-", "_"), "true") not in module.config.raw:
+            return False
         entry = module.entry
         dataflow = Dataflow(module)
         aliases = entry_aliases(module)

@@ -62,6 +62,9 @@ def _again(comp: Computation, work: deque[Computation], queued: set[Computation]
 
 
 def _remove_dead_instructions(comp: Computation, ctx: PassContext) -> bool:
+    # Whatever is dead is needed, in the end, by something dead that nothing needs.
+    if all(i.users or i.control_successors or _stays(i) for i in comp.instructions):
+        return False
     live = _live(comp)
     changed = False
     # Users before operands, so that each is unused when its turn comes.
@@ -75,9 +78,13 @@ def _remove_dead_instructions(comp: Computation, ctx: PassContext) -> bool:
     return changed
 
 
+def _stays(inst: Instruction) -> bool:
+    return inst.is_root or inst.op is ops.PARAMETER or has_effect(inst)
+
+
 def _live(comp: Computation) -> set[Instruction]:
     """What the root and the instructions with effects need, through operands and control predecessors."""
-    stack = [i for i in comp.instructions if i.is_root or i.op is ops.PARAMETER or has_effect(i)]
+    stack = [i for i in comp.instructions if _stays(i)]
     live = set(stack)
     while stack:
         inst = stack.pop()

@@ -34,6 +34,8 @@ class LoopScheduleLinearizer(Pass):
 
     def run(self, module: Module, ctx: PassContext) -> bool:
         """Near linear in the number of reads."""
+        if not any(inst.op is ops.WHILE or in_place_pairs(inst) for inst in module.instructions()):
+            return False
         graph = CallGraph(module)
         dataflow = Dataflow(module, graph)
         order = _Order(graph)

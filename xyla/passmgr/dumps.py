@@ -64,6 +64,10 @@ class Dumper:
         if self._matches(self.before, place.step) or (begins and self._matches(self.around, place.step)):
             self._write(module, place.pipeline, place.previous, name)
 
+    def go_on(self, earlier: Dumper) -> None:
+        """Takes over the module's number and the count of its dumps."""
+        self._stem, self._step = earlier._stem, earlier._step
+
     def _wants_after(self, place: _Place, changed: bool) -> bool:
         if self._matches(self.after, place.step):
             return True
@@ -154,20 +158,25 @@ NO_DUMPS = DumpOptions()
 
 
 def dumpers(
-    pipeline: Pipeline, module: Module, disabled: frozenset[str], options: DumpOptions = NO_DUMPS
+    pipeline: Pipeline,
+    module: Module,
+    disabled: frozenset[str],
+    options: DumpOptions = NO_DUMPS,
+    after: Dumper | None = None,
 ) -> list[Dumper]:
     """The observers that dump `module` as the options and XLA_FLAGS say: none or one.
 
+    after: what dumped the module in the pipeline before; its number and its count go on.
     Raises INVALID_ARGUMENT for a bad expression, and when the options ask for dumps but nothing names a folder.
     """
     chosen = flags.current()
-    before = check_expression("--dump-before", options.before)
-    after = check_expression("--dump-after", options.after)
+    first = check_expression("--dump-before", options.before)
+    then = check_expression("--dump-after", options.after)
     folder = options.folder or (Path(chosen.xla_dump_to) if chosen.xla_dump_to else None)
     around = chosen.xla_dump_hlo_pass_re
-    if not (before or after or around) or not re.search(chosen.xla_dump_hlo_module_re, module.name):
+    if not (first or then or around) or not re.search(chosen.xla_dump_hlo_module_re, module.name):
         return []
-    if folder is None and not (before or after):
+    if folder is None and not (first or then):
         return []  # as in XLA: an expression alone dumps nothing
     if folder is None:
         raise invalid("passes are to be dumped, but there is no folder", hint="give --dump-to or xla_dump_to")
@@ -178,7 +187,10 @@ def dumpers(
         writers["hlo.pb"] = hlo_proto.to_bytes
     if options.dot:
         writers["dot"] = _dot_writer
-    return [Dumper(pipeline, folder, around, before, after, disabled, writers)]
+    dumper = Dumper(pipeline, folder, around, first, then, disabled, writers)
+    if after is not None and after.folder == folder:
+        dumper.go_on(after)
+    return [dumper]
 
 
 def _dot_writer(module: Module) -> bytes:

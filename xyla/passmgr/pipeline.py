@@ -170,7 +170,7 @@ class Run:
     def _execute(self, step: Step) -> tuple[bool, float]:
         self.ctx.pass_name = step.name
         self._observe(step.name, "before", False)
-        mark = fingerprint(self.module, annotations=True) if self.options.checked else ""
+        mark = _mark(self.module) if self.options.checked else ""
         start = perf_counter()
         try:
             changed = step.run.run(self.module, self.ctx)
@@ -202,7 +202,7 @@ class Run:
         self._verified = {c: c.revision for c in self.module.computations.values()}
         if not self.options.checked:
             return
-        after = fingerprint(self.module, annotations=True)
+        after = _mark(self.module)
         if changed != (after != mark):
             raise internal(
                 f"step {step.name} says changed={changed}, but the module did{'' if after != mark else ' not'}"
@@ -221,3 +221,8 @@ class Run:
     def _observe(self, name: str, when: str, changed: bool) -> None:
         for observer in self.options.observers:
             observer(name, when, self.module, changed)
+
+
+def _mark(module: Module) -> str:
+    """Differs between modules that differ in anything that a pass may change, names included."""
+    return fingerprint(module, names=True, annotations=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
@@ -56,6 +57,7 @@ def load_passes(files: Sequence[Path]) -> None:
     from xyla import passes
 
     passes.load_all()
+    importlib.import_module("xyla.schedule.passes")
     for file in files:
         _load_file(file.resolve())
 
@@ -199,6 +201,8 @@ def list_passes() -> str:
 
 
 def _shown(value: object) -> str:
+    if callable(value):
+        return f"<{getattr(value, '__name__', 'function')}>"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -7,12 +7,17 @@ target that has none of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
 from xyla import passes
+from xyla.analysis.alias import CanShare
+from xyla.hlo.module import Instruction
+from xyla.passes.copy_insertion import CopyInsertion
+from xyla.passes.fusion_to_call import FusionToCall
 from xyla.passmgr.pipeline import Before, Fixpoint, Pipeline, Step
+from xyla.schedule.passes import HloMemoryScheduler
 
 # (step name, reason, pass when its name is another, its options).
 Row = tuple[str, str] | tuple[str, str, str] | tuple[str, str, str, dict[str, Any]]
@@ -150,10 +155,57 @@ def cpu_pipeline() -> Pipeline:
     return Pipeline("cpu", (*_cpu_expanders(), *_end()), ORDERINGS)
 
 
+# Steps without which nothing can be emitted: no flag disables them.
+NEEDED = frozenset({FusionToCall.name, HloMemoryScheduler.name, CopyInsertion.name})
+
+
+def emit_preparation(can_share: CanShare, has_kernel: Callable[[Instruction], bool]) -> Pipeline:
+    """What the compiler runs on an optimised module before buffers: the result is scheduled, with the copies it needs.
+
+    The order of XLA's PrepareHloModuleForIrEmitting, but for the copies: they are inserted into a schedule.
+    """
+    first = ("dce", "what nobody needs is neither emitted nor given memory")
+    passed_on = "an argument that is returned need not be copied, where the module asks for that"
+    rows: tuple[Row, ...] = (
+        ("alias-passthrough-params", passed_on, "alias-passthrough-params", {"when_asked": True}),
+        ("loop-schedule-linearizer", "who reads a loop's state after its update would need a copy of it"),
+        ("sanitize-constant-names", "constants become symbols, each of its own name"),
+    )
+    steps = (
+        *_steps((first,)),
+        Step(FusionToCall.name, FusionToCall(has_kernel), "what has no kernel runs by parts"),
+        *_steps(rows),
+        Step(HloMemoryScheduler.name, HloMemoryScheduler(can_share), "memory is planned for one order of little need"),
+        Step(CopyInsertion.name, CopyInsertion(can_share), "values that have to share memory overwrite one another"),
+    )
+    return Pipeline("emit-preparation", steps, _PREPARATION)
+
+
+_PREPARATION = (
+    Before("dce", "fusion-to-call", "units are made for fusions as they are now: they must not lose operands"),
+    Before("fusion-to-call", "hlo-memory-scheduler", "a called computation needs an order"),
+    Before("loop-schedule-linearizer", "hlo-memory-scheduler", "the order has to keep what the linearizer asks for"),
+    Before("hlo-memory-scheduler", "copy-insertion", "which copies are needed depends on the order"),
+)
+
+
+def _native(fusion: Instruction) -> bool:
+    """Whether the CPU has a kernel, or a library call, for a fusion."""
+    from xyla.targets.cpu.emit import CpuEmitter
+
+    return not isinstance(CpuEmitter().emit(fusion), str)
+
+
 def pipelines() -> dict[str, Pipeline]:
-    """The pipelines of `xyla opt --pipeline`. `cpu` is what the compiler runs; `optimization` expands every op."""
+    """The pipelines of `xyla opt --pipeline`.
+
+    `cpu` is what the compiler runs, and `emit-preparation` after it; `optimization` expands every op.
+    """
+    from xyla.targets.cpu.sharing import can_share
+
     return {
         "cpu": cpu_pipeline(),
+        "emit-preparation": emit_preparation(can_share, _native),
         "optimization": Pipeline("optimization", (*_all_expanders(), *_end(canonical_dots=True)), ORDERINGS),
         "simplification": Pipeline("simplification", _end(), ORDERINGS),
     }
