@@ -214,3 +214,13 @@ ENTRY e {{ x = s32[] parameter(0)
     job = Job(xyla.load(text), replicas=2)
     (y,) = job.run(compile_module(job.module), [np.array([1, 2], np.int32)])
     assert y.tolist() == [3, 3]
+
+
+def test_a_program_for_several_devices_is_not_run_on_one() -> None:
+    text = f"""HloModule m, replica_count=2
+{_reducer("s32", "add")}
+ENTRY e {{ x = s32[] parameter(0)
+          ROOT y = s32[] all-reduce(x), to_apply=r }}
+"""
+    with pytest.raises(XylaError, match="m is for 2 devices"):
+        xyla.compile(text)(np.int32(1))

@@ -36,7 +36,7 @@ from xyla.runtime.pool import host_threads
 from xyla.runtime.program import AllocationKind, ArrayType, Deferred, Program
 from xyla.runtime.run_options import DEFAULT_OPTIONS, RunOptions
 from xyla.runtime.streams import Stream
-from xyla.support.status import Status, XylaError
+from xyla.support.status import Status, XylaError, invalid
 
 # Results up to this size are NumPy's own memory; larger ones come from the allocator, which reuses pages.
 SMALL_RESULT = 1 << 18
@@ -77,6 +77,11 @@ class Devices:
     replicas: int = 1
     partitions: int = 1
     is_logical: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many run at once."""
+        return self.replicas * self.partitions
 
 
 class Executable:
@@ -258,6 +263,11 @@ class Executable:
 
     def _run(self, execution: Execution) -> int:
         """Runs; a status other than 0 says that native code does not take the arguments as they are."""
+        if execution.calls and execution.options.world is None and self.devices.count > 1:
+            raise invalid(
+                f"{self.program.name} is for {self.devices.count} devices",
+                hint="xyla.run and xyla.Client run it on all of them",
+            )
         profile = execution.options.profile
         if execution.options.on_start is not None:
             execution.options.on_start()
