@@ -123,8 +123,11 @@ def test_several_results_are_computed_before_any_is_stored() -> None:
 
 def test_results_of_two_loops_are_left_alone() -> None:
     """The second loop reads what the first would have written over."""
-    body = PARAMETERS + """n = f32[64,33] negate(x)  r = f32[33,64] reshape(x)
+    body = (
+        PARAMETERS
+        + """n = f32[64,33] negate(x)  r = f32[33,64] reshape(x)
   ROOT t = (f32[64,33], f32[33,64]) tuple(n, r)"""
+    )
     assert check_all(FUSED.format(body=body, shape="(f32[64,33], f32[33,64])")) == 0
 
 
