@@ -1,9 +1,11 @@
 """The StableHLO conformance table: every set and mode, for one or more run functions.
 
     python bench/conformance.py [--callable xyla.interp:run] [--callable xyla:run] [--set testdata ...] [--failures]
+    python bench/conformance.py --callable bench.conformance:interpreted       the engine that runs step by step
+    python bench/conformance.py --bits 10                                      both engines, bit by bit, on each 10th
 
 Runs the shared harness (tools/conformance.py in the shared corpus) in this process and prints passes, failures, errors
-and skips, with the share passed against the bar. Exit code 1 if a bar is missed.
+and skips, with the share passed against the bar. Exit code 1 if a bar is missed, or if the engines' bits differ.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,15 +100,56 @@ def table(h: Any, target: str, sets: list[str], failures: bool) -> bool:
     return met
 
 
+def interpreted(text: str, args: Sequence[Any] = ()) -> list[Any]:
+    """Runs a program with the interpreted engine."""
+    import xyla
+
+    return xyla.run(text, args, engine="interpreted")
+
+
+def outcome(run: Callable[..., Any], case: dict[str, Any], mode: str) -> tuple[object, ...]:
+    """Types, shapes and bytes of a case's results, or its error."""
+    import numpy as np
+
+    try:
+        results = run(case["text"], case["args"]) if mode == "params" else run(case["text"])
+    except Exception as e:  # engines have to agree on what fails, however it does
+        return (str(e)[:400],)
+    return tuple((a.dtype, a.shape, a.tobytes()) for a in map(np.asarray, results))
+
+
+def bits(h: Any, sets: list[str], every: int) -> bool:
+    """Prints how many of each `every`-th case give the same bits in both engines; whether all do."""
+    import xyla
+
+    print(f"\ncompiled and interpreted, every {every}{'th' if every > 1 else ''} case")
+    print(f"{'set':<12}{'mode':<8}{'cases':>7}{'equal':>7}{'s':>7}")
+    same = True
+    for name, mode, _ in ROWS:
+        if sets and name not in sets:
+            continue
+        start = time.perf_counter()
+        cases = [c for path in h.files(name) for c in h.cases(path, mode) if not c["skip"]][::every]
+        differ = [c["id"] for c in cases if outcome(xyla.run, c, mode) != outcome(interpreted, c, mode)]
+        same &= not differ
+        print(f"{name:<12}{mode:<8}{len(cases):>7}{len(cases) - len(differ):>7}{time.perf_counter() - start:>7.1f}")
+        for case in differ:
+            print(f"  differs: {case}")
+    return same
+
+
 def main() -> None:
     """Parses arguments and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--callable", action="append", help="module:function, may repeat (default xyla.interp:run)")
     parser.add_argument("--set", action="append", default=[], help="only this set, may repeat")
     parser.add_argument("--failures", action="store_true", help="list what failed")
+    parser.add_argument("--bits", type=int, metavar="N", help="compare the two engines on every N-th case instead")
     args = parser.parse_args()
     os.chdir(ROOT)
     h = harness()
+    if args.bits:
+        sys.exit(0 if bits(h, args.set, args.bits) else 1)
     met = [table(h, target, args.set, args.failures) for target in args.callable or ["xyla.interp:run"]]
     sys.exit(0 if all(met) else 1)
 
