@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import io
+import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import ml_dtypes
@@ -134,3 +137,23 @@ def test_what_is_not_implemented_exits_3(tmp_path: Path, capsys: pytest.CaptureF
     portable = tmp_path / "portable.bc"
     portable.write_bytes(b"ML\xefR\x01\x02")
     assert main(["run", str(portable)]) == 3
+
+
+def test_ctrl_c_ends_an_endless_program(tmp_path: Path) -> None:
+    path = tmp_path / "endless.hlo"
+    path.write_text("""HloModule endless
+yes { s = s32[] parameter(0)
+      ROOT p = pred[] constant(true) }
+step { s = s32[] parameter(0)
+       ROOT t = s32[] add(s, s) }
+ENTRY e { x = s32[] parameter(0)
+          ROOT w = s32[] while(x), condition=yes, body=step }
+""")
+    dumps = tmp_path / "dumps"
+    command = [sys.executable, "-m", "xyla.clients.cli.main", "run", str(path), "--random-args", "0"]
+    process = subprocess.Popen([*command, "--dump-to", str(dumps)])
+    while not list(dumps.glob("*.ll")):  # written when all but the kernels' code is there
+        time.sleep(0.05)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) in (-signal.SIGINT, 130)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import signal
 import statistics
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,8 +80,10 @@ def execute(options: Options) -> int:
     subject = _loaded(options) or _compiled(options, given)
     args = _arguments(subject.shapes, options, given)
     watch = _watch(subject, options)
+    native = options.engine == "compiled" and not options.watch
     try:
-        outputs = subject.call(args)
+        with _stoppable() if native else nullcontext():
+            outputs = subject.call(args)
     finally:
         watch.report(_print)
     if options.out is not None:
@@ -91,6 +96,19 @@ def execute(options: Options) -> int:
     if not (options.compare or options.out or options.bench or options.stats or options.watch):
         _print(*_shown(outputs))
     return code
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C ends the process: native code would not come back to let Python do it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _arguments(shapes: Sequence[Shape], options: Options, given: Sequence[Array]) -> list[Array]:
