@@ -125,3 +125,39 @@ ENTRY e {{ zero = s32[] parameter(0)
           ROOT y = s32[] get-tuple-element(w), index=0 }}
 """
     check(text, np.array([0, 0], np.int32))
+
+
+def test_asynchronous_work_that_travels_through_a_loop() -> None:
+    """Each trip waits for what the last one began, and begins anew."""
+    begun = "((s32[4]), s32[4], u32[])"
+    text = f"""HloModule m
+first {{ x = s32[4] parameter(0)
+        ROOT y = s32[4] negate(x) }}
+next {{ x = s32[4] parameter(0)
+       y = s32[4] negate(x)
+       ROOT z = s32[4] multiply(y, x) }}
+cond {{ s = (s32[], {begun}, s32[4]) parameter(0)
+       i = s32[] get-tuple-element(s), index=0
+       n = s32[] constant(3)
+       ROOT c = pred[] compare(i, n), direction=LT }}
+body {{ s = (s32[], {begun}, s32[4]) parameter(0)
+       i = s32[] get-tuple-element(s), index=0
+       before = {begun} get-tuple-element(s), index=1
+       sum = s32[4] get-tuple-element(s), index=2
+       one = s32[] constant(1)
+       j = s32[] add(i, one)
+       done = s32[4] async-done(before)
+       y = s32[4] add(sum, done)
+       after = {begun} async-start(y), calls=next
+       ROOT t = (s32[], {begun}, s32[4]) tuple(j, after, y) }}
+ENTRY e {{ x = s32[4] parameter(0)
+          zero = s32[] constant(0)
+          s = {begun} async-start(x), calls=first
+          t = (s32[], {begun}, s32[4]) tuple(zero, s, x)
+          w = (s32[], {begun}, s32[4]) while(t), condition=cond, body=body
+          last = {begun} get-tuple-element(w), index=1
+          d = s32[4] async-done(last)
+          y = s32[4] get-tuple-element(w), index=2
+          ROOT r = (s32[4], s32[4]) tuple(d, y) }}
+"""
+    check(text, V)

@@ -102,8 +102,11 @@ class CallGraph:
     def goes_on(self, start: Instruction) -> bool:
         """Whether what an async-start begins may go on while other instructions run, until it is waited for.
 
-        A computation with loops, branches or shared functions does not: it is run to its end where it is started.
+        A computation with loops, branches or shared functions does not: it is run to its end where it is started. So is
+        one that nobody beside the start waits for.
         """
+        if start.op is ops.ASYNC_START and not _is_awaited(start):
+            return False
         return not any(c in self._forks or self.is_shared(c) for c in start.called)
 
     def sites(self, comp: Computation) -> tuple[Site, ...]:
@@ -125,3 +128,12 @@ class CallGraph:
 
     def __contains__(self, comp: object) -> bool:
         return comp in self._depth
+
+
+def _is_awaited(start: Instruction) -> bool:
+    inst = start
+    while len(inst.users) == 1:
+        (inst,) = inst.users
+        if inst.op is not ops.ASYNC_UPDATE:
+            return inst.op is ops.ASYNC_DONE
+    return False

@@ -161,6 +161,8 @@ class _Inserter:
         start, leaf = self._producer(whole, move.leaf)
         if not start.op.has(Trait.ASYNC_START) or not self.dataflow.graph.goes_on(start):
             return False
+        if any(operand not in self.dataflow for operand in start.operands):
+            return True  # it was given a copy in this round: the next one sees what that leaves to do
         for number, operand in enumerate(start.operands):
             for i, value in enumerate(self.dataflow.values(operand)):
                 if value is not None and value is self.dataflow.values(start)[leaf] and operand.op is not ops.COPY:
