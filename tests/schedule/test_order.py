@@ -9,6 +9,7 @@ import pytest
 from xyla.analysis.alias import share_elementwise, share_nothing
 from xyla.analysis.dataflow import Dataflow
 from xyla.formats.hlo_text import parse
+from xyla.hlo import ops, rewriter
 from xyla.hlo.module import Computation, Module
 from xyla.hlo.verifier import verify
 from xyla.schedule import order as order_module
@@ -387,3 +388,24 @@ def test_a_limit_names_what_is_needed() -> None:
         check_limit(module, found, 20_000)
     assert caught.value.status is Status.RESOURCE_EXHAUSTED
     assert "32,096 bytes" in caught.value.message
+
+
+def test_embedded_computations_are_in_order_too() -> None:
+    module = parse("""HloModule m
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+ENTRY main {
+  x = f32[8] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[] reduce(x, zero), dimensions={0}, to_apply=add
+}""")
+    root = module.computations["add"].root
+    negated = rewriter.create(root.parent, ops.NEGATE, [root.operands[0]], like=root)
+    rewriter.set_operand(root, 0, negated)
+    assert list(root.parent.instructions)[-1] is negated
+    schedule(module)
+    verify(module)
+    assert list(root.parent.instructions)[-1] is root

@@ -88,6 +88,10 @@ def schedule(module: Module, can_share: CanShare = share_elementwise, dataflow: 
         # A shared computation has memory of its own all the time: its caller needs none for it.
         peaks[comp] = 0 if calls.is_shared(comp) else max(0, choice.peak - arguments)
         rewriter.reorder(comp, [graph.instructions[node] for node in order])
+    for comp in module.computations.values():
+        # Embedded computations run in no order of their own, but a scheduled module has none that is out of order.
+        if comp not in found.choices:
+            rewriter.restore_order(comp)
     module.config.is_scheduled = True
     return found
 
