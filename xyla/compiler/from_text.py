@@ -27,11 +27,14 @@ from xyla.targets.cpu.emit import CpuEmitter
 
 LMHLO, RT = "lmhlo", "rt"
 _COMMENT = re.compile(r"//[^\n]*")
+_MLIR = re.compile(r'\s*(?:#|!|"|module\b|func\.|memref\.)')
 
 
 def kind_of(text: str) -> str | None:
     """Which of the two a text is: LMHLO, RT, or None for neither."""
     text = _COMMENT.sub("", text)
+    if not _MLIR.match(text):  # HLO may name either in its metadata
+        return None
     if "rt.kernels" in text:
         return RT
     found = any(mark in text for mark in ("lmhlo.", "lmhlo_gpu.", "gpu.memcpy", "gpu.launch_func"))

@@ -91,7 +91,8 @@ def _parse_one(item: str) -> Pass:
     cls = _PASSES.get(canonical(name))
     if cls is None:
         near = did_you_mean(canonical(name), _PASSES)
-        raise invalid(f"unknown pass {name.strip()!r}", hint=f"did you mean {near!r}?" if near else None)
+        hint = f"did you mean {near!r}?" if near else "`xyla opt --list-passes` names them"
+        raise invalid(f"unknown pass {name.strip()!r}", hint=hint)
     options = _options(cls, rest.removesuffix("}")) if brace else {}
     return cls(**options)
 

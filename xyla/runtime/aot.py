@@ -110,15 +110,18 @@ def _assemble(header: bytes, blobs: Sequence[bytes]) -> bytes:
 
 def _write(path: Path, contents: bytes) -> None:
     """Under another name first: a process that has mapped the old file keeps it."""
-    handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=".xyla-")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(contents)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError:
-        os.unlink(temporary)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=path.absolute().parent, prefix=".xyla-")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(contents)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, path)
+        except BaseException:  # Ctrl-C too: nothing half-written stays
+            os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise XylaError(Status.FAILED_PRECONDITION, f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _umask() -> int:
@@ -193,6 +196,8 @@ def _mapped(path: Path) -> memoryview:
             return memoryview(mmap.mmap(stream.fileno(), size, access=mmap.ACCESS_READ))
     except FileNotFoundError:
         raise XylaError(Status.NOT_FOUND, f"{path}: no such file") from None
+    except OSError as error:
+        raise XylaError(Status.FAILED_PRECONDITION, f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _checked_header(contents: memoryview, name: str) -> tuple[dict[str, Any], int]:

@@ -89,3 +89,72 @@ def test_an_absent_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "cannot read" in capsys.readouterr().err
     assert cli.main(["run", str(tmp_path)]) == 2
     assert "Is a directory" in capsys.readouterr().err
+
+
+SMALL = """HloModule m, entry_computation_layout={(f32[2])->f32[2]}
+
+ENTRY main {
+  x = f32[2] parameter(0)
+  ROOT y = f32[2] add(x, x), metadata={op_name="lmhlo.add"}
+}
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    (tmp_path / "small.hlo").write_text(SMALL)
+    return str(tmp_path / "small.hlo")
+
+
+def in_shell(script: str, file: str) -> subprocess.CompletedProcess[str]:
+    """A shell's run of a script in which `xyla` is the command and `$FILE` a program."""
+    define = f'set -o pipefail; xyla() {{ "{sys.executable}" -m xyla "$@"; }}; FILE="{file}"\n'
+    return subprocess.run(["bash", "-c", define + script], capture_output=True, check=False, encoding="utf-8")
+
+
+def test_a_reader_that_goes_away_is_no_failure(small: str) -> None:
+    many = Path(small).with_name("many.hlo")
+    lines = [f"  y{i} = f32[2] add(y{i - 1}, y{i - 1})" for i in range(1, 3000)]
+    many.write_text("\n".join(["HloModule m", "ENTRY main {", "  y0 = f32[2] parameter(0)", *lines, "}"]))
+    done = in_shell("xyla run $FILE --random-args 0 --passes=none --trace | head -n 1", str(many))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "%y1 (kernel)\n"
+
+
+def test_output_is_utf_8_whatever_the_locale(small: str) -> None:
+    done = in_shell("PYTHONIOENCODING=ascii xyla memory $FILE", small)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\u2588" in done.stdout
+
+
+def test_closed_streams(small: str) -> None:
+    assert in_shell("xyla opt $FILE >&-", small).returncode == 0
+    assert in_shell("xyla opt $FILE.absent 2>&-", small).returncode == 2
+    done = in_shell("xyla opt - <&-", small)
+    assert (done.returncode, done.stderr) == (2, "NOT_FOUND: cannot read standard input: it is closed\n")
+
+
+@pytest.mark.parametrize(
+    "option", ["--stats", "--checked", "--time-passes", "--stop-after=dce", "--rewrite-limit=1", "--load-pass=a.py"]
+)
+def test_an_option_about_passes_needs_a_pass(option: str, small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["opt", small, option]) == 2
+    assert f"{option.partition('=')[0]} without a pass to run" in capsys.readouterr().err
+
+
+def test_a_program_below_hlo_is_named(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for stage in ("lmhlo", "rt"):
+        text = f"{small}.{stage}"
+        assert cli.main(["compile", small, f"--stage={stage}", "-o", text]) == 0
+        for command in ("opt", "memory", "validate"):
+            assert cli.main([command, text]) == 2
+            assert f"starts below HLO: it is {stage}" in capsys.readouterr().err
+
+
+def test_metadata_does_not_make_hlo_another_language(small: str) -> None:
+    assert cli.main(["run", small, "--random-args", "0", "--compare"]) == 0
+
+
+def test_bisect_wants_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bisect", "-"]) == 2
+    assert "give a file, not standard input" in capsys.readouterr().err

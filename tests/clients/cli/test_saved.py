@@ -98,6 +98,9 @@ def test_results_of_a_saved_executable_are_compared_with_the_archive(saved: Path
         (["--engine", "reference"], "the reference engine needs the program itself"),
         (["--compare"], "--compare needs expected results"),
         (["--break", "rot"], "no step 'rot'"),
+        (["--passes=dce"], "--passes comes too late"),
+        (["--fp", "fast"], "--fp comes too late"),
+        (["--dump-to", "dumps"], "--dump-to comes too late"),
     ],
 )
 def test_what_a_saved_executable_cannot_do(
@@ -105,6 +108,25 @@ def test_what_a_saved_executable_cannot_do(
 ) -> None:
     assert main(["run", str(saved), "--random-args", "0", *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["opt", "memory", "validate", "compile"])
+def test_a_saved_executable_is_no_program(command: str, saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    capsys.readouterr()
+    assert main([command, str(saved), *(["--stage=hlo"] if command == "compile" else [])]) == 2
+    assert "is a saved executable, not a program" in capsys.readouterr().err
+
+
+def test_where_a_saved_executable_cannot_be(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import xyla
+
+    executable = xyla.load_executable(saved)
+    for place in (tmp_path, tmp_path / "absent" / "a.xyla"):
+        with pytest.raises(xyla.XylaError, match=f"cannot write {place}: "):
+            executable.save(place)
+    assert not list(tmp_path.glob(".xyla-*"))
+    with pytest.raises(xyla.XylaError, match="Is a directory"):
+        xyla.load_executable(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "junk", "text"])

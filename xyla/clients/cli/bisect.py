@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xyla.clients.cli.trials import CRASH, ERROR, GOOD, HANG, ILL_FORMED, WRONG, Job, Outcome, Request, Trials
+from xyla.support.status import invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -57,6 +58,8 @@ class Finding:
 def execute(options: Options) -> int:
     """Searches and reports. Returns 1 when a failure was found, 0 when the pipeline is right; raises XylaError."""
     start = time.perf_counter()
+    if options.job.file == "-":
+        raise invalid("every trial reads the program again: give a file, not standard input")
     with Trials(options.job, options.timeout) as trials:
         failure = trials.run(Request())
         if failure.kind == GOOD:

@@ -74,6 +74,7 @@ def compilation_of(
 
     below = buffer_level(file, lowering) if kind is None else None
     if below is not None:
+        inputs.refuse_ignored(file, ("--passes", passes != "default"), ("--fp", fp != "default"))
         return below
     from xyla.clients.api import compiler_options
     from xyla.clients.devices import Job

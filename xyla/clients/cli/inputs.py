@@ -35,6 +35,8 @@ _SPLIT = re.compile(r"^// -----[^\n]*\n", re.M)
 def read_bytes(file: str) -> tuple[bytes, str]:
     """The contents of `file` (`-`: standard input) and the name to report it by."""
     if file == "-":
+        if sys.stdin is None:
+            raise XylaError(Status.NOT_FOUND, "cannot read standard input: it is closed")
         return sys.stdin.buffer.read(), STDIN
     try:
         return Path(file).read_bytes(), file
@@ -45,7 +47,32 @@ def read_bytes(file: str) -> tuple[bytes, str]:
 def read_program(file: str, kind: str | None) -> Loaded:
     """Loads one program; `kind` names its language, None finds it from the content."""
     data, name = read_bytes(file)
+    if kind is None:
+        _refuse_below_hlo(data, name)
     return load_file(data, name, kind)
+
+
+def _refuse_below_hlo(data: bytes, name: str) -> None:
+    """What compiling made is named for what it is, where a reader of HLO would only find it damaged."""
+    if data.startswith(b"XYLA"):
+        from xyla.runtime.aot import is_saved
+
+        if is_saved(data):
+            raise invalid(f"{name} is a saved executable, not a program", hint="`xyla run FILE` runs it")
+    if b"lmhlo" in data or b"rt.kernels" in data:
+        from xyla.compiler.from_text import kind_of
+
+        found = kind_of(data.decode("utf-8", "replace"))
+        if found is not None:
+            hint = "`xyla run FILE` and `xyla compile FILE` take it, from a file"
+            raise invalid(f"{name} starts below HLO: it is {found}", hint=hint)
+
+
+def refuse_ignored(file: str, *options: tuple[str, bool]) -> None:
+    """Raises INVALID_ARGUMENT for an option (its name, whether it was given) that a program below HLO cannot heed."""
+    for name, given in options:
+        if given:
+            raise invalid(f"{name} comes too late: {file} is no HLO, no pass will see it")
 
 
 def read_programs(file: str, kind: str | None, split: bool) -> Iterable[Loaded]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from enum import Enum
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -41,7 +42,7 @@ class Engine(str, Enum):  # noqa: UP042 - typer reads the values of a str enum
     REFERENCE = "reference"
 
 
-@app.command()
+@app.command(short_help="Compile a program, run it, print or check its results.")
 def run(
     file: FileArgument,
     args: Annotated[Path | None, typer.Option(help="Arguments: an .npz file with arg0, arg1, ...")] = None,
@@ -98,11 +99,11 @@ def run(
     raise typer.Exit(execute(options))
 
 
-app.command("compile")(compile_)
-app.command()(opt)
-app.command()(bisect)
-app.command()(validate)
-app.command()(memory)
+app.command("compile", short_help="Compile a program to a file, or print a stage of it.")(compile_)
+app.command(short_help="Read, check, optimise, convert and write a module.")(opt)
+app.command(short_help="Find the one rewrite that makes a program go wrong.")(bisect)
+app.command(short_help="Find the first pass that changes a program's results.")(validate)
+app.command(short_help="Show how much memory a run needs, when, and for what.")(memory)
 
 
 def _print_version(wanted: bool) -> None:
@@ -127,22 +128,37 @@ def _root(
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command line (`sys.argv` when None) and returns its exit code; never raises on bad input."""
+    _repair_streams()
     try:
         app(args=arguments, prog_name="xyla")
     except SystemExit as done:
-        return _code_of(done.code)
+        # Typer and rich exit with 1, which says that a result differs, when the reader of our output went away.
+        return _reader_gone() if isinstance(done.__context__, BrokenPipeError) else _code_of(done.code)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        # The reader of our output went away. Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+        return _reader_gone()
     except XylaError as error:
         if os.environ.get("XYLA_TRACEBACK") and error.__cause__ is not None:
             raise
         return _report(error)
     except Exception as error:  # the last line of defence: a user never sees a traceback
         return _report(_as_xyla_error(error))
+    return OK
+
+
+def _repair_streams() -> None:
+    """Programs are UTF-8, and so is what is printed, whatever the locale; a stream that is closed swallows it."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open as long as the process
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - as above
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper) and stream.encoding.lower().replace("-", "") != "utf8":
+            stream.reconfigure(encoding="utf-8")
+
+
+def _reader_gone() -> int:
+    """Nobody wants more output. Python would complain again when it closes stdout."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK
 
 

@@ -115,25 +115,23 @@ def plan(options: Options) -> BufferAssignment:
 
 def _print(profile: Profile, most: int) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     from xyla.buffers.memory_report import peak_by_line, suggestions
     from xyla.buffers.profile import text_of
+    from xyla.clients.cli.console import console
 
-    console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
+    out = console()
     stats = profile.assignment.stats
     total = profile.fixed + profile.peak
-    console.print(f"{profile.assignment.module.name} needs {text_of(stats.total)}", markup=False)
-    console.print(f"  arguments {text_of(stats.parameters)}, constants {text_of(stats.constants)}")
-    console.print(f"  results {text_of(stats.outputs)}")
-    console.print(
-        f"  temporaries {text_of(stats.temporaries)}; no packing needs less than {text_of(stats.lower_bound)}"
-    )
-    console.print(f"  alive at once at most {text_of(total)}\n")
+    out.print(f"{profile.assignment.module.name} needs {text_of(stats.total)}")
+    out.print(f"  arguments {text_of(stats.parameters)}, constants {text_of(stats.constants)}")
+    out.print(f"  results {text_of(stats.outputs)}")
+    out.print(f"  temporaries {text_of(stats.temporaries)}; no packing needs less than {text_of(stats.lower_bound)}")
+    out.print(f"  alive at once at most {text_of(total)}\n")
     for row in profile.plot():
-        console.print(row, markup=False)
-    console.print(f"{'':>12}what is alive over the schedule; ░ arguments and constants\n")
+        out.print(row)
+    out.print(f"{'':>12}what is alive over the schedule; ░ arguments and constants\n")
     table = Table(box=box.SIMPLE_HEAD, title="alive at the peak", title_justify="left", title_style="")
     for column in ("bytes", "share"):
         table.add_column(column, justify="right")
@@ -145,11 +143,11 @@ def _print(profile: Profile, most: int) -> None:
     if len(lines) > most:
         rest = sum(line.bytes for line in lines[most:])
         table.add_row(text_of(rest), f"{100 * rest / total:.0f}%", _others(len(lines) - most), "")
-    console.print(table)
+    out.print(table)
     found = suggestions(profile)
-    console.print("what would reduce it" if found else "nothing simple would reduce it")
+    out.print("what would reduce it" if found else "nothing simple would reduce it")
     for s in found[:most]:
-        console.print(f"  -{text_of(s.bytes)}  {s.text}", markup=False)
+        out.print(f"  -{text_of(s.bytes)}  {s.text}")
 
 
 def _others(count: int) -> str:

@@ -12,7 +12,7 @@ from xyla.clients.cli import passes
 from xyla.clients.cli.inputs import read_programs
 from xyla.clients.cli.passes import PassOptions, PassRun, pass_run
 from xyla.hlo.module import Module
-from xyla.support.status import unimplemented
+from xyla.support.status import invalid, unimplemented
 
 if TYPE_CHECKING:
     from xyla.formats.detect import Loaded
@@ -46,6 +46,7 @@ def show_lists(options: PassOptions, list_passes: bool, list_pipelines: bool) ->
 
 def execute(options: Options) -> int:
     """Reads, checks and writes the module(s). Returns the exit code; raises XylaError on a bad input."""
+    _refuse_idle(options.passes)
     programs = read_programs(options.file, options.source, options.split)
     with pass_run(options.passes) if options.passes.any_pass else nullcontext() as run:
         pieces = [_written(program, options, run) for program in programs]
@@ -54,6 +55,26 @@ def execute(options: Options) -> int:
     else:
         _write_text(SEPARATOR.join(str(piece) for piece in pieces), options.output)
     return 0
+
+
+def _refuse_idle(chosen: PassOptions) -> None:
+    """Options about passes where no pass runs would silently do nothing."""
+    given = {
+        "--load-pass": chosen.load,
+        "--disable-pass": chosen.disabled,
+        "--stop-after": chosen.stop_after is not None,
+        "--rewrite-limit": chosen.rewrite_limit is not None,
+        "--rewrite-log": chosen.rewrite_log,
+        "--checked": chosen.checked,
+        "--time-passes": chosen.time,
+        "--stats": chosen.stats,
+        "--trace-passes": chosen.trace,
+        "--dump-before": chosen.dumps.before,
+        "--dump-after": chosen.dumps.after,
+    }
+    idle = [name for name, value in given.items() if value]
+    if idle and not chosen.any_pass:
+        raise invalid(f"{idle[0]} without a pass to run", hint="give --passes=LIST or --pipeline=NAME")
 
 
 def _written(program: Loaded, options: Options, run: PassRun | None) -> str | bytes:

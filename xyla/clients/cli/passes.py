@@ -174,20 +174,22 @@ def _check_names(options: PassOptions, pipeline: Pipeline) -> None:
 def print_tables(tables: Sequence[Table], stream: TextIO | None = None) -> None:
     """Prints tables, by default on standard error: standard output stays the module."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table as RichTable
 
-    file = stream or sys.stderr
-    # Piped output keeps whole lines: a table is not squeezed into 80 columns.
-    console = Console(file=file, width=None if file.isatty() else 160, highlight=False, markup=False, soft_wrap=True)
+    from xyla.clients.cli.console import console
+
+    out = console(stream or sys.stderr)
     for one in tables:
+        if not one.rows:
+            out.print(one.title)
+            continue
         table = RichTable(title=one.title, title_justify="left", title_style="", box=box.SIMPLE_HEAD)
         for i, name in enumerate(one.columns):
-            textual = not one.rows or not re.fullmatch(r"[-+\d.%]*", one.rows[0][i])
+            textual = not re.fullmatch(r"[-+\d.%]*", one.rows[0][i])
             table.add_column(name, justify="left" if textual else "right")
         for row in one.rows:
             table.add_row(*row)
-        console.print(table)
+        out.print(table)
 
 
 def list_passes() -> str:

@@ -6,7 +6,6 @@ import dataclasses
 import re
 import signal
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -148,6 +147,8 @@ def _loaded(options: Options) -> Subject | None:
         return None
     if options.engine == "reference":
         raise invalid(f"{options.file} is no HLO: the reference engine needs the program itself")
+    ignored = (("--passes", options.passes != "default"), ("--fp", options.fp != "default"))
+    inputs.refuse_ignored(options.file, *ignored, ("--dump-to", options.dump_to is not None))
     executable = below.executable if below is not None else load_executable(options.file)
     return Subject(parameter_shapes(executable), call_of(executable), executable)
 
@@ -206,10 +207,10 @@ def _check(
 
 
 def _check_stored(archive: dict[str, Array], outputs: Sequence[Array]) -> int:
-    """Compares with the archive's results alone: a saved executable has no module to evaluate."""
+    """Compares with the archive's results alone: what is no HLO has no module to evaluate."""
     stored = inputs.numbered(archive, "expected", "out")
     if not stored:
-        raise invalid("a saved executable has no program to evaluate: --compare needs expected results in --args")
+        raise invalid("without HLO there is no program to evaluate: --compare needs expected results in --args")
     rows = _rows("file", outputs, _as_types(stored, outputs), 1)
     _print(_comparison_table(rows, "against the file's results"))
     return OK if all(row.result.ok for row in rows) else MISMATCH
@@ -295,7 +296,9 @@ def _stat_lines(executable: object) -> list[str]:
     lines: list[str] = []
     for field in dataclasses.fields(stats):
         name, value = field.name.replace("_", " "), getattr(stats, field.name)
-        lines.append(f"{name}: {len(value) if isinstance(value, (list, dict)) else _number(value)}")
+        if isinstance(value, dict):  # times by step: `xyla opt --time-passes` shows them as a table
+            continue
+        lines.append(f"{name}: {len(value) if isinstance(value, list) else _number(value)}")
         if isinstance(value, list):
             lines += [f"  {': '.join(map(str, item))}" for item in value]
     return lines
@@ -313,8 +316,6 @@ def _shown(outputs: Sequence[Array]) -> list[str]:
 
 
 def _print(*items: object) -> None:
-    from rich.console import Console
+    from xyla.clients.cli.console import console
 
-    # Piped output keeps whole lines: a table is not squeezed into 80 columns, and nothing is coloured.
-    width = None if sys.stdout.isatty() else 160
-    Console(file=sys.stdout, width=width, highlight=False, markup=False, soft_wrap=True).print(*items, sep="\n")
+    console().print(*items, sep="\n")
