@@ -377,3 +377,9 @@ def test_damaged_configurations_are_refused(text: str) -> None:
 def test_escapes_of_both_languages() -> None:
     assert unquoted('"a\\101\\5C\\t"') == "aA\\\t"
     assert unquoted("plain") == "plain"
+
+
+@pytest.mark.parametrize("name", ["xla.gpu.gemm", "xyla.evaluate"])
+def test_xylas_own_calls_are_not_replaced(name: str) -> None:
+    with pytest.raises(XylaError, match="xyla's own"):
+        xyla.register_custom_call(name, lambda x: x)

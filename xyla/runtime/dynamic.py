@@ -71,7 +71,9 @@ class DynamicExecutable(Executable):
             for d, (have, bound) in enumerate(zip(array.shape, bounds, strict=True))
         )
         if not fits:
-            raise invalid(f"{want.name} has shape {list(array.shape)}, expected {want.type_text}")
+            kind = want.type_text.partition("[")[0]
+            text = ",".join(f"<={n}" if d in dynamic else str(n) for d, n in enumerate(bounds))
+            raise invalid(f"{want.name} has shape {list(array.shape)}, expected {kind}[{text}]")
         if array.shape == bounds:
             return array
         padded = np.zeros(bounds, array.dtype)

@@ -37,6 +37,7 @@ Array = npt.NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
 _NATIVE = ctypes.CFUNCTYPE(ctypes.c_char_p, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int64)
 _CONTEXT = "context"
+_OURS = ("xla.gpu.", "xyla.")
 
 
 @overload
@@ -76,7 +77,8 @@ def register_custom_call(
     default)` for an optional one. Without it they are the function's keyword-only parameters. A parameter `context`
     receives the CallContext, an attribute `backend_config` the configuration's text. arguments, results: NumPy types
     (or None for any), one each, or None for any number. A second registration replaces the first.
-    Raises INVALID_ARGUMENT for an empty name or a type that attributes do not have.
+    Raises INVALID_ARGUMENT for an empty name, one of xyla's own (`xla.gpu.`, `xyla.`), or a type that attributes do
+    not have.
     """
     if function is None:
         return lambda decorated: _registered(name, decorated, attributes, arguments, results)
@@ -91,6 +93,8 @@ def _registered(
     arguments: Sequence[Any] | None,
     results: Sequence[Any] | None,
 ) -> Any:
+    if name.startswith(_OURS):
+        raise invalid(f"register_custom_call({name!r}): names that start with {' or '.join(_OURS)} are xyla's own")
     native = isinstance(function, int)
     if not native and not callable(function):
         raise invalid(f"register_custom_call({name!r}): expected a function or an address, got {function!r}")
