@@ -12,7 +12,6 @@ from xyla.hlo import ops, rewriter
 from xyla.hlo.literal import Literal
 from xyla.hlo.module import Computation, Instruction, Module
 from xyla.hlo.shape import Shape
-from xyla.passes.dynamic_padder import DynamicPadder
 from xyla.passmgr.context import Fp, PassContext
 from xyla.runtime.dynamic import Interface
 from xyla.support.dtypes import S32
@@ -32,6 +31,9 @@ def make_static(module: Module, fp: Fp) -> tuple[Module, Interface]:
 
     Raises UNIMPLEMENTED, naming the instruction, for what the padder refuses, and for aliasing that must be kept.
     """
+    # Few programs need it, and it takes a tenth of what importing the compiler takes.
+    from xyla.passes.dynamic_padder import DynamicPadder
+
     static = rewriter.clone_module(module)
     DynamicPadder().run(static, PassContext(fp))
     if any(a.must for a in static.config.input_output_aliases):
