@@ -138,7 +138,7 @@ def main() -> int:
     """Prints the table; returns 1 when a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[2500, 5000, 10000])
-    parser.add_argument("--repeat", type=int, default=2)
+    parser.add_argument("--repeat", type=int, default=5)
     parser.add_argument("--kinds", nargs="+", default=["mixed", "chain", "wide"])
     options = parser.parse_args()
     makers: dict[str, Callable[[int], Module]] = {"mixed": mixed, "chain": chain, "wide": wide}
