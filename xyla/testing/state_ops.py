@@ -31,7 +31,7 @@ from xyla.testing.state_modules import (
 )
 
 # A custom call whose result lies where its operand does; whoever runs the programs registers it (see `rotated`).
-IN_PLACE = "xyla.testing.rotate"
+IN_PLACE = "testing.rotate"
 
 Step = Callable[[Maker, Frame], None]
 PLAIN: list[Step] = []
